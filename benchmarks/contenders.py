@@ -25,9 +25,9 @@ from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.key_value_cache import passed_to
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Surplus
 

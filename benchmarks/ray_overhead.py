@@ -21,9 +21,9 @@ from dpicl_rag.answering.support import Witness
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.ray import RayModel
 from dpicl_rag.language_models.ray.worker import load
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.mechanisms.utilities import Sufficient, Surplus
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from dpicl_rag.answering.ballot import Ballot
 from dpicl_rag.answering.ladder import Ladder
-from dpicl_rag.mechanisms.agreement import Agreement
+from dpicl_rag.mechanisms.private_counts import Agreement
 
 
 def odds(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from dpicl_rag.accounting.gaussian_cost import gaussian_delta, gaussian_epsilon, gaussian_mu
+from dpicl_rag.accounting.conversion import gaussian_delta, gaussian_epsilon, gaussian_mu
 
 _STEPS = 60  # of a bisection
 

@@ -24,7 +24,7 @@ from dpicl_rag import Corpus, NotPrivateWarning, PrivateContextLLM, load
 from dpicl_rag.configuration import UtilityName
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.openai_compatible.server_rows import expert_rows, public_row
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep
 
 SHOWN = ((1000, 20), (1000, 100), (20, 20), (5, 5))  # of the public row, and of an expert

@@ -285,9 +285,9 @@ def memory(console: Console) -> int:
     from benchmarks.contenders import prompts
     from dpicl_rag.answering.decoding import decode
     from dpicl_rag.language_models.defaults import default_model
-    from dpicl_rag.mechanisms.exponential import ExponentialMechanism
     from dpicl_rag.mechanisms.privacy_filters import FixedFilter
     from dpicl_rag.mechanisms.randomness import Randomness
+    from dpicl_rag.mechanisms.selection import ExponentialMechanism
     from dpicl_rag.mechanisms.utilities import Surplus
 
     model, tokens = default_model("float32"), 8

@@ -39,7 +39,7 @@ from benchmarks.release_odds import odds
 from benchmarks.stated_notes import stated_notes
 from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.ballot import Ballot
 from dpicl_rag.answering.ballots import Ballots, hearing
@@ -51,8 +51,8 @@ from dpicl_rag.answering.support import Witness
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.mechanisms.utilities import Utility
 from dpicl_rag.prompts import Prompt

@@ -27,7 +27,7 @@ from benchmarks.made_up_complaints import PROBLEMS, QUESTION, complaints
 from dpicl_rag.accounting import DIRECT, epsilon_to_rho
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.ledger import open_account
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, rounded

@@ -39,7 +39,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.synthesis import RecordExample, RecordField, RecordTemplate, synthesise_corpus
-from dpicl_rag.synthesis.answering import ordinary_answer
+from dpicl_rag.synthesis.public_records import ordinary_answer
 
 MAX_TOKENS = 16
 ATTACKS = (

@@ -20,7 +20,7 @@ import torch
 
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Vote
-from dpicl_rag.methods.layouts import OneEach, OnePrompt, ZeroShot
+from dpicl_rag.methods.base import OneEach, OnePrompt, ZeroShot
 from dpicl_research.comparison import Estimate, over_seeds
 from dpicl_research.context_rows import LeaveOneOut
 from dpicl_research.scores_folder import Record, Run

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpicl_rag.methods.layouts import (
+from dpicl_rag.methods.base import (
     ContentFree,
     Groups,
     Layout,

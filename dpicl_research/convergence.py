@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.methods.layouts import OneEach, OnePrompt, ZeroShot
+from dpicl_rag.methods.base import OneEach, OnePrompt, ZeroShot
 from dpicl_research.approximation import predicted
 from dpicl_research.comparison import Estimate, over_seeds
 from dpicl_research.report import Report, Table, percent

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dpicl_rag._packaged import optional, verified_path
-from dpicl_rag.vision.pictures import Picture
+from dpicl_rag.vision.base import Picture
 
 _WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 _NAMES_SHA256 = "e46cf90316006d7a615d0ae06860b7f438ee44e69558cb129a959c63c026d77b"

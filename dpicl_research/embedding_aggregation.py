@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting.gaussian_cost import gaussian_mu
-from dpicl_rag.mechanisms import projected_mean
+from dpicl_rag.accounting.conversion import gaussian_mu
+from dpicl_rag.mechanisms import points
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.vectors import on_grid
 
@@ -80,7 +80,7 @@ class NoisySum:
         """
         # Multiples of 2^-24 add up exactly, and with noise on multiples of 2^-40 again.
         whole = vectors.sum(axis=0, dtype=np.float64)
-        noise = projected_mean.noise(len(whole), self.sigma, randomness)
+        noise = points.noise(len(whole), self.sigma, randomness)
         noisy: Vector = whole + noise.numpy()
         return noisy
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl_rag.synthesis.example_template import ExampleTemplate
 from dpicl_rag.synthesis.pools import LabelledDocument
+from dpicl_rag.synthesis.template import ExampleTemplate
 from dpicl_research.tasks import Item, Task
 
 SPANS = {

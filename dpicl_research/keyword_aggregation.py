@@ -54,7 +54,7 @@ import torch
 
 from dpicl_rag import _validate
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, digits_for_words
-from dpicl_rag.mechanisms import permute_and_flip
+from dpicl_rag.mechanisms import selection
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.normal_forms import normal_form
 
@@ -129,7 +129,7 @@ class KeywordRelease:
         heights += [0] * (self.most + 1 - len(heights))
         gaps = [high - low for high, low in pairwise(heights)]
         scores = self.strength * torch.tensor(gaps, dtype=torch.float64)
-        chosen = permute_and_flip.distribution(scores).tolist()
+        chosen = selection.flip_distribution(scores).tolist()
         found: dict[tuple[str, ...], float] = {(): 0.0}
         for k, (chance, gap) in enumerate(zip(chosen, gaps, strict=True), start=1):
             released = chance * self.passes[min(gap, len(self.passes) - 1)]

@@ -23,8 +23,7 @@ from typing import Any
 
 from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.methods.base import Method
-from dpicl_rag.methods.layouts import ZeroShot
+from dpicl_rag.methods.base import Method, ZeroShot
 from dpicl_rag.methods.registry import make
 from dpicl_research.approximation import predicted
 from dpicl_research.attack import Attack, attack, coin_attack, largest_auroc

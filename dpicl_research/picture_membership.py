@@ -15,8 +15,7 @@ from pathlib import Path
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.methods import make
-from dpicl_rag.vision.base import Example, VisionModel
-from dpicl_rag.vision.pictures import read_picture
+from dpicl_rag.vision.base import Example, VisionModel, read_picture
 from dpicl_research.context_rows import name_of
 from dpicl_research.image_tasks import ImageTask
 from dpicl_research.paper_protocol import shuffled, wanted_layouts

@@ -25,8 +25,7 @@ from dpicl_rag.accounting import Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.methods import Layout, Method, Views, ZeroShot, make
-from dpicl_rag.vision.base import Example, VisionModel, rows_of_experts
-from dpicl_rag.vision.pictures import Picture, read_picture
+from dpicl_rag.vision.base import Example, Picture, VisionModel, read_picture, rows_of_experts
 from dpicl_research.context_rows import Coins, distinct, name_of
 from dpicl_research.image_tasks import ImageTask
 from dpicl_research.label_scores import Subset

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpicl_rag.tabular.row_bits import RowBits
+from dpicl_rag.tabular.local_privacy import RowBits
 from dpicl_rag.tabular.schema import PACKAGED, Category, Column, Schema
 from dpicl_research.published_groups import Cut, cut_in_two
 from dpicl_research.published_sampling import EPSILONS

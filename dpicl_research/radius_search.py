@@ -19,8 +19,17 @@ import torch
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.mechanisms.base import no_ranges
-from dpicl_rag.mechanisms.good_radius import LARGEST, crowding, pairwise, radius_chances
-from dpicl_rag.mechanisms.points import GRID, points, public_point
+from dpicl_rag.mechanisms.points import (
+    GRID,
+    LARGEST,
+    ROUNDS,
+    SENSITIVITY,
+    crowding,
+    down_chance,
+    pairwise,
+    points,
+    public_point,
+)
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
@@ -40,6 +49,25 @@ from dpicl_research.synthetic_shots import (
 from dpicl_research.tasks import Task
 
 _HALVINGS = 10  # of a radius without noise
+
+
+def radius_chances(
+    points: torch.Tensor, most: int, multiplier: float, halved: int = ROUNDS
+) -> list[tuple[float, float]]:
+    """Radii that ``good_radius`` may return, each radius with its exact chance. Private.
+
+    For tests and for experiments on public data; the arguments are those of ``good_radius``.
+    """
+    distances = pairwise(points)
+    found = [(0.0, LARGEST, 1.0)]
+    for _ in range(halved):
+        grown = []
+        for low, high, chance in found:
+            middle = (low + high) / 2
+            down = down_chance(distances, middle, most, SENSITIVITY * multiplier)
+            grown += [(low, middle, chance * down), (middle, high, chance * (1 - down))]
+        found = grown
+    return [((low + high) / 2, chance) for low, high, chance in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.methods.layouts import ContentFree
+from dpicl_rag.methods.base import ContentFree
 from dpicl_research.context_rows import Coins, Rows
 from dpicl_research.label_scores import Subset
 from dpicl_research.run_folder import Results, going_on, read_lines, read_settings

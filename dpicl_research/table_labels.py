@@ -23,8 +23,7 @@ from typing import Any
 
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.prompts import CONTENT_FREE
-from dpicl_rag.tabular.schema import Row
-from dpicl_rag.tabular.serialise import asked
+from dpicl_rag.tabular.schema import Row, asked
 from dpicl_research.comparison import Estimate
 from dpicl_research.label_scores import Scorer, Subset, shares_right
 from dpicl_research.report import LinesReport, Table, percent, side_by_side

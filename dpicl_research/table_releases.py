@@ -13,8 +13,7 @@ from dpicl_rag.tabular.aggregates import release_aggregates
 from dpicl_rag.tabular.fresh_rows import FreshRows
 from dpicl_rag.tabular.local_privacy import bits_from_reports, local_report, tables_from_reports
 from dpicl_rag.tabular.noisy_tables import noiseless, release_tables
-from dpicl_rag.tabular.schema import Row, Schema
-from dpicl_rag.tabular.serialise import answer, asked
+from dpicl_rag.tabular.schema import Row, Schema, answer, asked
 from dpicl_research.logistic_regression import logistic_regression
 from dpicl_research.paper_protocol import shuffled
 from dpicl_research.private_baselines import peers

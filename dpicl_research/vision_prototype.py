@@ -10,8 +10,7 @@ from typing import Protocol
 import torch
 
 from dpicl_rag import _validate
-from dpicl_rag.vision.base import Example
-from dpicl_rag.vision.pictures import Picture
+from dpicl_rag.vision.base import Example, Picture
 from dpicl_research.efficient_net import EfficientNetLite, Seen
 
 _TIE = 1e-3  # nats; far below what decides a row

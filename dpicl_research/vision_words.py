@@ -12,8 +12,7 @@ from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.mechanisms.step import rows_of
 from dpicl_rag.prompts import Prompt, label_tokens, opening_tokens
-from dpicl_rag.vision.base import Example
-from dpicl_rag.vision.pictures import Picture
+from dpicl_rag.vision.base import Example, Picture
 from dpicl_research.efficient_net import EfficientNetLite
 from dpicl_research.vision_prototype import Network
 

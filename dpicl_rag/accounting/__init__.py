@@ -28,7 +28,6 @@ from dpicl_rag.accounting.conversion import (
     rho_to_delta,
     rho_to_epsilon,
 )
-from dpicl_rag.accounting.curves import renyi_curve
 from dpicl_rag.accounting.events import (
     BoundedRange,
     Composed,
@@ -39,9 +38,8 @@ from dpicl_rag.accounting.events import (
     SelfComposed,
     ZeroConcentrated,
 )
-from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
-from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
 from dpicl_rag.accounting.pure_dp import zcdp
+from dpicl_rag.accounting.renyi_curves import renyi_curve
 from dpicl_rag.accounting.stability import (
     DIRECT,
     RANDOM_GROUPS,
@@ -50,6 +48,7 @@ from dpicl_rag.accounting.stability import (
     Stability,
     require_individual,
 )
+from dpicl_rag.accounting.subsampling import FixedSizeSubsampled, SubsampledSum
 
 __all__ = [
     "DIRECT",

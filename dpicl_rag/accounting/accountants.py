@@ -21,7 +21,6 @@ from typing import Self
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import composition, conversion, pure_dp
-from dpicl_rag.accounting.curves import gaussian_rho, renyi_curve
 from dpicl_rag.accounting.events import (
     BoundedRange,
     Event,
@@ -31,10 +30,9 @@ from dpicl_rag.accounting.events import (
     ZeroConcentrated,
     leaves,
 )
-from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
-from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
-from dpicl_rag.accounting.profiles import profile_of
+from dpicl_rag.accounting.renyi_curves import gaussian_rho, renyi_curve
 from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting.subsampling import FixedSizeSubsampled, SubsampledSum, profile_of
 from dpicl_rag.errors import ConfigurationError
 
 

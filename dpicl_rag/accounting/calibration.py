@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import _search, bounded_range, pure_dp
+from dpicl_rag.accounting import _search, pure_dp, renyi_curves
 from dpicl_rag.accounting.accountants import (
     PrivacyLossAccountant,
     PureAccountant,
     RenyiAccountant,
 )
 from dpicl_rag.accounting.budget import Budget
-from dpicl_rag.accounting.conversion import bounded_range_to_rho, renyi_to_epsilon
+from dpicl_rag.accounting.conversion import bounded_range_to_rho, gaussian_epsilon, renyi_to_epsilon
 from dpicl_rag.accounting.events import (
     BoundedRange,
     Event,
@@ -23,10 +23,12 @@ from dpicl_rag.accounting.events import (
     PoissonSubsampled,
     PureDP,
 )
-from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
-from dpicl_rag.accounting.gaussian_cost import gaussian_epsilon
-from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum, mixture_epsilon
 from dpicl_rag.accounting.stability import SQRT_2
+from dpicl_rag.accounting.subsampling import (
+    FixedSizeSubsampled,
+    SubsampledSum,
+    mixture_epsilon,
+)
 from dpicl_rag.errors import ConfigurationError
 
 _LITTLE_NOISE = 0.1
@@ -122,7 +124,9 @@ def bounded_range_strength(budget: Budget, utility_range: float, rate: float = 1
             samples, there is a search or more than one query.
     """
     if rate == 1:
-        return _strength(budget, utility_range, bounded_range_to_rho, bounded_range.renyi)
+        return _strength(
+            budget, utility_range, bounded_range_to_rho, renyi_curves.bounded_range_renyi
+        )
     if budget.queries > 1:
         raise ConfigurationError(
             "no exact charge is known for many draws of the exponential mechanism on Poisson "

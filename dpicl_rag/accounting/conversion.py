@@ -16,9 +16,14 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import _search
+
+if TYPE_CHECKING:
+    import numpy as np
+
 
 NANO = 10**9
 """Nano-rho in a rho: budgets and charges of a ledger are whole nano-rho."""
@@ -171,3 +176,41 @@ def _delta_at(x: float, divergence: float, epsilon: float) -> float:
 def _log_expm1(value: float) -> float:
     """log(exp(value) - 1) without overflow."""
     return value + math.log(-math.expm1(-value))
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Exact delta of a Gaussian mechanism of sensitivity over noise ``mu``."""
+    return float(gaussian_deltas(mu, epsilon))
+
+
+def gaussian_deltas(mu: float, epsilons: np.ndarray | float) -> np.ndarray:
+    """`gaussian_delta` at many epsilons, float64 of their shape."""
+    import numpy as np
+    from scipy.special import log_ndtr
+
+    if mu == 0:
+        return np.zeros(np.shape(epsilons))
+    high = log_ndtr(mu / 2 - epsilons / mu)
+    low = epsilons + log_ndtr(-mu / 2 - epsilons / mu)
+    return np.asarray(-np.exp(high) * np.expm1(np.minimum(0.0, low - high)))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Exact epsilon at ``delta`` of a Gaussian mechanism; inverse of `gaussian_delta`.
+
+    Raises:
+        ConfigurationError: ``delta`` is outside its range.
+    """
+    _validate.probability("delta", delta)
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while gaussian_delta(mu, high) > delta:
+        high *= 2
+    found = _search.zero(lambda epsilon: delta - gaussian_delta(mu, epsilon), 0.0, high)
+    return found * (1 + 1e-12)
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Largest sensitivity over noise of an (epsilon, delta)-DP Gaussian mechanism."""
+    return _search.largest_affordable(lambda mu: gaussian_epsilon(mu, delta), epsilon)

@@ -23,7 +23,7 @@ from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading, choices
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
-from dpicl_rag.methods.label_settings import over_documents
+from dpicl_rag.methods.registry import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, label_tokens
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateLabel

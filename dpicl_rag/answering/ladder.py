@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.stability import Adjacency, Stability
-from dpicl_rag.mechanisms.agreement import Agreement
-from dpicl_rag.mechanisms.top_count import TopCount
+from dpicl_rag.mechanisms.private_counts import Agreement, TopCount
 from dpicl_rag.retrieval.base import NoisyCount
 
 _MOSTLY = 0.9

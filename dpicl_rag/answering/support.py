@@ -16,7 +16,7 @@ import torch
 
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.language_models.base import BlockRows, GrowingRows, SpeakingRows
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DistantStep, Step

@@ -20,9 +20,9 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.shown_form import shown_form
 from dpicl_rag.language_models.tokenizer import Tokenizer
-from dpicl_rag.mechanisms.agreement import Agreed
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter
+from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
 
 Hear = Callable[[int, Sequence[int], int], Sequence[Ballot | None]]

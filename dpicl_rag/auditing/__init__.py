@@ -13,30 +13,33 @@ from dpicl_rag._lazy import importing
 if TYPE_CHECKING:
     from dpicl_rag.auditing.audit_folder import AuditFolder
     from dpicl_rag.auditing.audit_report import AuditReport
-    from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
+    from dpicl_rag.auditing.canaries import (
+        CanaryAudit,
+        audit_canary,
+        epsilon_lower_bound,
+        worst_canary,
+    )
+    from dpicl_rag.auditing.channels import ChannelAudit, audit_channels
     from dpicl_rag.auditing.colluding_units import AgreementAudit, audit_agreement
     from dpicl_rag.auditing.extraction import ExtractionAudit, audit_extraction
     from dpicl_rag.auditing.near_ties import NearTieAudit, audit_near_ties
     from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
-    from dpicl_rag.auditing.observed import ChannelAudit, audit_channels
     from dpicl_rag.auditing.remembering import RememberingModel
-    from dpicl_rag.auditing.rivals import worst_canary
     from dpicl_rag.auditing.subject import Subject
     from dpicl_rag.auditing.worst_models import SyntheticModel, audit_synthetic
 
 __getattr__, __dir__ = importing(
     __name__,
     {
-        "colluding_units": "AgreementAudit audit_agreement",
-        "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
-        "extraction": "ExtractionAudit audit_extraction",
         "audit_folder": "AuditFolder",
+        "audit_report": "AuditReport",
+        "canaries": "CanaryAudit audit_canary epsilon_lower_bound worst_canary",
+        "channels": "ChannelAudit audit_channels",
+        "colluding_units": "AgreementAudit audit_agreement",
+        "extraction": "ExtractionAudit audit_extraction",
         "near_ties": "NearTieAudit audit_near_ties",
         "neighbours": "NeighbourAudit audit_neighbours",
-        "observed": "ChannelAudit audit_channels",
         "remembering": "RememberingModel",
-        "audit_report": "AuditReport",
-        "rivals": "worst_canary",
         "subject": "Subject",
         "worst_models": "SyntheticModel audit_synthetic",
     },

@@ -8,13 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.auditing.attacks import AttackName
 from dpicl_rag.auditing.canaries import CanaryAudit
+from dpicl_rag.auditing.channels import ChannelAudit
 from dpicl_rag.auditing.colluding_units import AgreementAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
-from dpicl_rag.auditing.near_ties import NearTieAudit
+from dpicl_rag.auditing.near_ties import AttackName, NearTieAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
-from dpicl_rag.auditing.observed import ChannelAudit
 
 AuditPart = (
     NeighbourAudit | CanaryAudit | ExtractionAudit | ChannelAudit | NearTieAudit | AgreementAudit

@@ -220,7 +220,7 @@ def _ask_synthetic(
     """Answer by ordinary RAG: nothing is charged, remembered or drawn."""
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.prompts import PromptTemplate
-    from dpicl_rag.synthesis.answering import RECORDS, ordinary_answer
+    from dpicl_rag.synthesis.public_records import RECORDS, ordinary_answer
 
     with data_folder.spread_model(answering.model, answering.workers) as named:
         with console.status("Loading the language model", quiet=quiet):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.cli import console, data_folder, options
 
 if TYPE_CHECKING:

@@ -234,8 +234,8 @@ def local(
     ] = None,
 ) -> None:
     """Print what may leave this machine: one row, changed by chance. Nothing else may."""
+    from dpicl_rag.tabular.charge import kept_release
     from dpicl_rag.tabular.local_privacy import local_report
-    from dpicl_rag.tabular.release_folder import kept_release
 
     public = _schema(schema)
 
@@ -289,7 +289,7 @@ def serialise(
     as_json: options.AsJson = False,
 ) -> None:
     """Print rows in words, as a prompt. Words of a private row are private."""
-    from dpicl_rag.tabular.serialise import answer, asked
+    from dpicl_rag.tabular.schema import answer, asked
 
     public = _schema(schema)
     if rows is None and row is None:
@@ -372,7 +372,7 @@ def _released(
     check: Callable[[], object],
 ) -> dict[str, Any]:
     from dpicl_rag.ledger import NoBudgetWarning
-    from dpicl_rag.tabular.release_folder import kept_release
+    from dpicl_rag.tabular.charge import kept_release
 
     with console.told(NoBudgetWarning):
         return kept_release(folder, settings, draw, check)
@@ -411,7 +411,7 @@ def _show(
         as_json: Whether as one object.
         recorded: In a ledger; None where none is wanted.
     """
-    from dpicl_rag.tabular.serialise import answer, asked
+    from dpicl_rag.tabular.schema import answer, asked
 
     if as_json:
         texts = [{"text": asked(row, schema), "answer": answer(row, schema)} for row in rows]

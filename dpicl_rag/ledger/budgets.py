@@ -31,7 +31,7 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 
 from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger.fixed_point import allowance, exact, to_rho, whole_delta
 

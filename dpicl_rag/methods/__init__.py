@@ -1,13 +1,15 @@
 """Classification methods of the literature, each with its adjacency and its exact charge."""
 
-from dpicl_rag.methods.base import Calibrated, Method, Views
-from dpicl_rag.methods.layouts import (
+from dpicl_rag.methods.base import (
+    Calibrated,
     ContentFree,
     Groups,
     Layout,
+    Method,
     OneEach,
     OnePrompt,
     Subsampled,
+    Views,
     ZeroShot,
 )
 from dpicl_rag.methods.registry import METHODS, make

@@ -13,8 +13,15 @@ from dpicl_rag.accounting import Budget
 from dpicl_rag.mechanisms.base import ChargedAlike
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import LogProb, Utility
-from dpicl_rag.methods.base import Calibrated, Method, Parameters, one_or_groups
-from dpicl_rag.methods.layouts import Layout, OnePrompt, ZeroShot
+from dpicl_rag.methods.base import (
+    Calibrated,
+    Layout,
+    Method,
+    OnePrompt,
+    Parameters,
+    ZeroShot,
+    one_or_groups,
+)
 from dpicl_rag.methods.votes import VOTE
 
 BaselineName = Literal["zero-shot", "k-shot", "soft", "hard"]

@@ -16,12 +16,14 @@ from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import LogProb
 from dpicl_rag.methods.base import (
     Calibrated,
+    ContentFree,
     ExpertMethod,
+    Layout,
     Parameters,
     Views,
+    ZeroShot,
     the_view,
 )
-from dpicl_rag.methods.layouts import ContentFree, Layout, ZeroShot
 
 Prior = Literal["none", "own", "public", "zero-shot"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
+from dpicl_rag.accounting import Budget
+from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.methods.base import Method
-from dpicl_rag.methods.flipped_labels import ON_VOTES, FlippedLabels
 from dpicl_rag.methods.not_private import NotPrivate
 from dpicl_rag.methods.product_of_experts import CORRECTED, GROUPED, ProductOfExperts
-from dpicl_rag.methods.sampling import Sampling
-from dpicl_rag.methods.votes import Votes
-from dpicl_rag.methods.votes_gaussian import VotesGaussian
+from dpicl_rag.methods.votes import ON_VOTES, FlippedLabels, Sampling, Votes, VotesGaussian
 
 METHODS: Mapping[str, Callable[..., Method]] = {
     "zero-shot": partial(NotPrivate, "zero-shot"),
@@ -52,3 +52,29 @@ def make(name: str, **parameters: Any) -> Method:
             f"it has: {', '.join(known) or 'none'}"
         )
     return METHODS[name](**parameters)
+
+
+def over_documents(name: str, config: PrivacyConfig, budget: Budget) -> tuple[Mechanism, bool]:
+    """A method with its noise for one label, and whether it reads a content-free question too.
+
+    Raises:
+        ConfigurationError: The method does not fit documents or the settings.
+    """
+    if name not in get_args(MethodName):
+        raise ConfigurationError(
+            f"method {name!r} cannot label from documents; use one of "
+            f"{', '.join(get_args(MethodName))}"
+        )
+    if config.accounting == "individual":
+        raise ConfigurationError(
+            "methods are charged the same for every unit; leave out the method or use "
+            "accounting='fixed'"
+        )
+    if config.utility is not None or config.strength is not None:
+        raise ConfigurationError(
+            "a method brings its own utility and strength; leave utility and strength out"
+        )
+    if config.clip is not None and "clip" not in make(name).parameters:
+        raise ConfigurationError(f"method {name!r} has no parameter clip; leave clip out")
+    method = make(name) if config.clip is None else make(name, clip=config.clip)
+    return method.calibrate(budget).mechanism, method.takes_priors

@@ -17,7 +17,7 @@ from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger.account import open_account
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.search_bars import bins_of, check_thresholds
 from dpicl_rag.retrieval.vectors import VectorSource, Where, scan

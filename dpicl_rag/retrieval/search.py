@@ -12,10 +12,10 @@ import numpy as np
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, Stability
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Candidates, CoinRate, Retrieved, Retriever
 from dpicl_rag.retrieval.search_bars import UNCOUNTED, Everything, Places, UnitBar, bins_of

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import NoisyCount
 

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.answering.answer_plan import accounts_individually
 from dpicl_rag.answering.plan import Plan, Price
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.retrieval.retrievers import Documents, PoissonSampledRetriever, all_units
 from dpicl_rag.retrieval.search import Search
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 
 _OUTSIDE = 0.05
 _INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer

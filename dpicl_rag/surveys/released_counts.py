@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.surveys.estimate import Estimate
 
 

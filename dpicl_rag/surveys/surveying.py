@@ -13,7 +13,7 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger.account import Account
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder

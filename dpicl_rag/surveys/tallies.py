@@ -19,7 +19,7 @@ from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.remembered import form_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.out_of_memory import enough_memory
-from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import label_tokens
 from dpicl_rag.requests import Request

@@ -10,26 +10,29 @@ from typing import TYPE_CHECKING
 from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
-    from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
+    from dpicl_rag.synthesis.adaptive import AdaptiveConstants
     from dpicl_rag.synthesis.corpus_plan import CorpusPlan
-    from dpicl_rag.synthesis.example_template import ExampleTemplate
     from dpicl_rag.synthesis.examples import synthesise_examples
     from dpicl_rag.synthesis.pools import LabelledDocument
     from dpicl_rag.synthesis.released_records import Synthesis, SyntheticRecord
     from dpicl_rag.synthesis.synthetic_corpus import synthesise_corpus
-    from dpicl_rag.synthesis.template import RecordExample, RecordField, RecordTemplate
+    from dpicl_rag.synthesis.template import (
+        ExampleTemplate,
+        RecordExample,
+        RecordField,
+        RecordTemplate,
+    )
 
 __getattr__, __dir__ = importing(
     __name__,
     {
-        "synthetic_corpus": "synthesise_corpus",
-        "adaptive_constants": "AdaptiveConstants",
+        "adaptive": "AdaptiveConstants",
         "corpus_plan": "CorpusPlan",
-        "example_template": "ExampleTemplate",
         "examples": "synthesise_examples",
         "pools": "LabelledDocument",
         "released_records": "Synthesis SyntheticRecord",
-        "template": "RecordExample RecordField RecordTemplate",
+        "synthetic_corpus": "synthesise_corpus",
+        "template": "ExampleTemplate RecordExample RecordField RecordTemplate",
     },
 )
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig

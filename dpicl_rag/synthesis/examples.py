@@ -17,22 +17,26 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
-from dpicl_rag.synthesis.disjoint_batches import Batches, units_of
-from dpicl_rag.synthesis.example_template import ExampleTemplate, ended, written
+from dpicl_rag.synthesis.adaptive import AdaptiveConstants
 from dpicl_rag.synthesis.examples_plan import ExamplesMethod, ExamplesPlan, examples_plan
-from dpicl_rag.synthesis.fresh_sample import FreshSampleRows
-from dpicl_rag.synthesis.label_charge import LabelCharge, TextFilter
+from dpicl_rag.synthesis.label_charge import Batches, LabelCharge, TextFilter, units_of
 from dpicl_rag.synthesis.pools import (
+    FreshSampleRows,
     LabelledDocument,
     Pool,
     pools,
     public_labels,
     public_rate,
 )
-from dpicl_rag.synthesis.record_writer import run_account, write_records
 from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
-from dpicl_rag.synthesis.synthesis_folder import Run, SynthesisPlan, open_run
+from dpicl_rag.synthesis.synthesis_folder import (
+    Run,
+    SynthesisPlan,
+    open_run,
+    run_account,
+    write_records,
+)
+from dpicl_rag.synthesis.template import ExampleTemplate, ended, written
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger

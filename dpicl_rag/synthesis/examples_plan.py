@@ -25,21 +25,19 @@ from dpicl_rag.accounting import (
     strength_for,
     zcdp,
 )
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
-from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.mechanisms.good_radius import LEAST
+from dpicl_rag.mechanisms.points import LEAST
 from dpicl_rag.mechanisms.privacy_filters import rounded_up
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.utilities import Surplus
-from dpicl_rag.synthesis.adaptive import Adaptive
-from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
-from dpicl_rag.synthesis.difference import Difference
-from dpicl_rag.synthesis.few_shot import FewShot, FewShotPermuteAndFlip
-from dpicl_rag.synthesis.fresh_sample import Sampler, fixed_size, poisson
+from dpicl_rag.synthesis.adaptive import Adaptive, AdaptiveConstants
+from dpicl_rag.synthesis.noisy_sums import Difference, FewShot, FewShotPermuteAndFlip
+from dpicl_rag.synthesis.pools import Sampler, fixed_size, poisson
 
 ExamplesMethod = Literal[
     "exponential", "few-shot", "few-shot-permute-and-flip", "adaptive", "difference"

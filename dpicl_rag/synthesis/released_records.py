@@ -135,7 +135,7 @@ class Synthesis:
         Raises:
             CorpusError: Another corpus of the name is there.
         """
-        from dpicl_rag.synthesis.export import into_corpus
+        from dpicl_rag.synthesis.public_records import into_corpus
 
         origin = SyntheticOrigin(self.run, self.epsilon, self.delta)
         finished = {

@@ -14,20 +14,27 @@ from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.ledger.account import Account
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.synthesis.corpus_plan import CorpusPlan
-from dpicl_rag.synthesis.export import require_free
-from dpicl_rag.synthesis.key_words import LONGEST, Own, ReleasedWord, noisy_counts
+from dpicl_rag.synthesis.key_words import (
+    LONGEST,
+    Own,
+    PublicWords,
+    ReleasedWord,
+    Topic,
+    UnitWords,
+    batch_of,
+    joined,
+    noisy_counts,
+    topics_for,
+)
+from dpicl_rag.synthesis.public_records import require_free
 from dpicl_rag.synthesis.record_filters import Keep
-from dpicl_rag.synthesis.record_text import draw_record
-from dpicl_rag.synthesis.record_writer import run_account, write_records
 from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
-from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, open_run
-from dpicl_rag.synthesis.template import RecordTemplate
-from dpicl_rag.synthesis.topics import Topic, batch_of, joined, topics_for
-from dpicl_rag.synthesis.unit_words import PublicWords, UnitWords
+from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, open_run, run_account, write_records
+from dpicl_rag.synthesis.template import RecordTemplate, draw_record
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus

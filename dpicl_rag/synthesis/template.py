@@ -7,7 +7,7 @@ rephrase a long text.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -15,9 +15,16 @@ from typing import ClassVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dpicl_rag import _validate
+from dpicl_rag.answering.decoding import decode
+from dpicl_rag.answering.experts import Experts
+from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import BlockRows, LanguageModel, Rows
+from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.tokenizer import Tokenizer
-from dpicl_rag.prompts import Example, Prompt, PromptTemplate
+from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.prompts import Example, Prompt, PromptTemplate, opening_tokens
 
 _KEY = "{key}"
 _STRICT = ConfigDict(extra="forbid")
@@ -200,3 +207,106 @@ class RecordTemplate:
                 f"{path}: {place}: {first['msg']}; a template has instruction, request, [[field]] "
                 "with lead, tokens, stop and after, and [[example]] with document, key and record"
             ) from None
+
+
+_ENDS = ("\n", " END")
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleTemplate:
+    """Pairs of a label and a text, behind one instruction: Tang et al. 2024, Appendix C.
+
+    Attributes:
+        instruction: What is asked for.
+        label: What stands before a label.
+        text: What stands before a text.
+        no_example: What the public row reads in an example's place.
+    """
+
+    instruction: str = "Given a label, write a text of this kind."
+    label: str = "Label:"
+    text: str = "Text:"
+    no_example: str = "Here is one."
+
+    def prompt(self, tokenizer: Tokenizer, label: str) -> Prompt:
+        """Tokens around the examples of one label."""
+        return Prompt(
+            prefix=tuple(opening_tokens(tokenizer, f"{self.instruction}\n\n")),
+            suffix=tuple(tokenizer.encode(f"\n\n{self.label} {label}\n{self.text}")),
+            no_document=self.no_example,
+        )
+
+    def shown(self, label: str, text: str) -> str:
+        """A private example as it stands in a prompt."""
+        return f"{self.label} {label}\n{self.text} {text}"
+
+
+def ended(tokenizer: Tokenizer, tokens: Sequence[int]) -> bool:
+    """Whether a text has come to its end."""
+    if tokens and tokens[-1] in tokenizer.stop_tokens:
+        return True
+    text = tokenizer.decode(tokens)
+    return any(end in text for end in _ENDS)
+
+
+def written(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
+    """The text up to its end, without the white space around it."""
+    text = tokenizer.decode([token for token in tokens if token not in tokenizer.stop_tokens])
+    cuts = [at for end in _ENDS if (at := text.find(end)) >= 0]
+    return text[: min(cuts, default=len(text))].strip()
+
+
+def draw_record(
+    model: LanguageModel,
+    prompt: Prompt,
+    template: RecordTemplate,
+    experts: Experts[Mechanism],
+    randomness: Randomness,
+) -> Iterator[int]:
+    """Draw the fields of a record; a token is yielded once it is paid for.
+
+    Args:
+        model: Reads the documents.
+        prompt: Public tokens around a document, up to the first field.
+        template: The fields, and the public words between them.
+        experts: The experts, how strong they are, and how they pay.
+        randomness: Where the coins come from.
+
+    Raises:
+        EngineUnavailableError: The engine does not answer.
+        ModelError: There is not enough memory.
+    """
+    tokenizer = model.tokenizer
+    between = [template.between(tokenizer, at) for at in range(len(template.fields) - 1)]
+    with enough_memory():
+        rows = read(model, prompt, experts.inputs, room=template.room(tokenizer))
+        suffix: Sequence[int] = prompt.suffix
+        for at, field in enumerate(template.fields):
+            drawn: list[int] = []
+            for token in decode(
+                rows=rows,
+                suffix=suffix,
+                mechanism=experts.mechanism,
+                spend=experts.spend,
+                randomness=randomness,
+                max_tokens=field.tokens,
+                stop_tokens=tokenizer.stop_tokens,
+            ):
+                drawn.append(token)
+                yield token
+                if field.ended(tokenizer, drawn):
+                    break
+            if at < len(between):
+                kept = drawn[: field.kept(tokenizer, drawn)]
+                suffix = [*_unread(rows, drawn, kept), *between[at]]
+
+
+def _unread(rows: Rows, drawn: Sequence[int], kept: Sequence[int]) -> Sequence[int]:
+    """Tokens that stay and that the rows have not read; the rows forget those that do not.
+
+    Rows have read all drawn tokens but the last.
+    """
+    read_on = len(drawn) - 1
+    if len(kept) < read_on and isinstance(rows, BlockRows):
+        rows.rewind(read_on - len(kept))
+    return kept[read_on:]

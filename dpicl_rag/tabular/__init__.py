@@ -18,10 +18,16 @@ if TYPE_CHECKING:
         local_report,
         tables_from_reports,
     )
-    from dpicl_rag.tabular.naive_bayes import NaiveBayes
-    from dpicl_rag.tabular.noisy_tables import NoisyTables, release_tables
-    from dpicl_rag.tabular.schema import Category, Label, Number, Schema
-    from dpicl_rag.tabular.serialise import examples, prompt, serialise_row
+    from dpicl_rag.tabular.noisy_tables import NaiveBayes, NoisyTables, release_tables
+    from dpicl_rag.tabular.schema import (
+        Category,
+        Label,
+        Number,
+        Schema,
+        examples,
+        prompt,
+        serialise_row,
+    )
 
 __getattr__, __dir__ = importing(
     __name__,
@@ -29,10 +35,8 @@ __getattr__, __dir__ = importing(
         "aggregates": "Aggregates release_aggregates",
         "fresh_rows": "FreshCharge FreshRows",
         "local_privacy": "Report bits_from_reports local_report tables_from_reports",
-        "naive_bayes": "NaiveBayes",
-        "schema": "Category Label Number Schema",
-        "serialise": "examples prompt serialise_row",
-        "noisy_tables": "NoisyTables release_tables",
+        "noisy_tables": "NaiveBayes NoisyTables release_tables",
+        "schema": "Category Label Number Schema examples prompt serialise_row",
     },
 )
 

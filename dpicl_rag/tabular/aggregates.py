@@ -28,7 +28,7 @@ from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, zcdp
 from dpicl_rag.accounting.pure_dp import epsilon_on_sample
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.laplace import DiscreteLaplace
+from dpicl_rag.mechanisms.discrete_noise import DiscreteLaplace
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.tabular.charge import Charge, one_each, paid
 from dpicl_rag.tabular.schema import Category, Encoded, Number, Row, Schema

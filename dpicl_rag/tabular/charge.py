@@ -7,24 +7,27 @@ under replace-one it goes from some numbers and comes to others, twice as many.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, epsilon_to_rho, zcdp
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.files.run_files import alone_in, write_whole
 from dpicl_rag.ledger.account import open_account
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.mechanisms.laplace import DiscreteLaplace
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
 from dpicl_rag.tabular.schema import Row
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
+
 
 TableNoise = DiscreteLaplace | DiscreteGaussian
 
@@ -126,3 +129,46 @@ def paid(ledger: Ledger | None, corpus: str, rho: float, draw: Callable[[], T]) 
         drawn = draw()
         account.pay(rho)
     return drawn
+
+
+_FILE = "release.json"
+
+
+def kept_release(
+    folder: Path,
+    settings: Mapping[str, Any],
+    draw: Callable[[], dict[str, Any]],
+    check: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
+    """The release of a folder; drawn now if there is none.
+
+    Args:
+        folder: Where it is kept. All of it is public.
+        settings: What the release depends on, as JSON has it.
+        draw: Pays and draws what JSON can hold.
+        check: Refuses what can be refused before anything is drawn; then no folder is made. Nor is
+            one left where ``draw`` refuses.
+
+    Raises:
+        ConfigurationError: The folder holds a release of other settings or a damaged one, or
+            another process is at it.
+    """
+    file = folder / _FILE
+    if not file.exists():
+        check()
+    with alone_in(folder, "another release is under way there"):
+        if not file.exists():
+            made = {"settings": dict(settings), "release": draw()}
+            write_whole(file, (json.dumps(made, allow_nan=False) + "\n").encode())
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        before, release = found["settings"], found["release"]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise ConfigurationError(f"{file} is damaged; restore it, or give another --out") from None
+    differing = sorted(k for k in {*before, *settings} if before.get(k) != settings.get(k))
+    if differing:
+        raise ConfigurationError(
+            f"{folder}: holds a release with other settings ({', '.join(differing)}); give another "
+            "--out, or the same settings to read it"
+        )
+    return dict(release)

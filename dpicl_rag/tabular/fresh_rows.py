@@ -24,8 +24,7 @@ from dpicl_rag.accounting.pure_dp import amplified_epsilon, epsilon_on_sample
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.tabular.charge import paid
-from dpicl_rag.tabular.local_privacy import LocalMethod, local_report, row_of_bits
-from dpicl_rag.tabular.row_bits import RowBits
+from dpicl_rag.tabular.local_privacy import LocalMethod, RowBits, local_report, row_of_bits
 from dpicl_rag.tabular.schema import Row, Schema
 
 if TYPE_CHECKING:

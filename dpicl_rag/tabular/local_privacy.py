@@ -34,11 +34,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from dpicl_rag import _validate
 from dpicl_rag.accounting import zcdp
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.randomised_response import RandomisedResponse
+from dpicl_rag.mechanisms.discrete_noise import RandomisedResponse
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.tabular.noisy_tables import NoisyTables
-from dpicl_rag.tabular.row_bits import RowBits
-from dpicl_rag.tabular.schema import Row, Schema
+from dpicl_rag.tabular.schema import Category, Column, Encoded, Row, Schema
 
 LocalMethod = Literal["one-attribute", "bits", "one-hot"]
 METHODS: tuple[LocalMethod, ...] = get_args(LocalMethod)
@@ -250,3 +249,94 @@ def _check(one: Report, number: int, schema: Schema, epsilon: float, method: Loc
     for what, found, asked in wanted:
         if found != asked:
             raise ConfigurationError(f"report {number} is of another {what}; {asked} is wanted")
+
+
+_MOST = 20  # of a joint distribution: 2^20 cells
+
+
+@dataclass(frozen=True, slots=True)
+class RowBits:
+    """Bits of the columns and then of the label.
+
+    Attributes:
+        schema: Of the rows; its label has two answers.
+        one_hot: Whether as the paper counts them; else one for each column.
+
+    Raises:
+        ConfigurationError: The label has more answers, or there are too many bits.
+    """
+
+    schema: Schema
+    one_hot: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.schema.label.values) == 2 and self.number <= _MOST:
+            return
+        many = f"{_MOST} bits with the label's" if self.one_hot else f"{_MOST - 1} columns"
+        raise ConfigurationError(
+            f"bits are for labels of two answers and at most {many}; use one-attribute"
+        )
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Bits of each column."""
+        return tuple(map(self._width, self.schema.columns))
+
+    @property
+    def number(self) -> int:
+        """d: all bits of a row, the label's included."""
+        return sum(self.widths) + 1
+
+    @property
+    def flips(self) -> int:
+        """In how many bits two rows differ at most; it is reached."""
+        return sum(min(width, 2) for width in self.widths) + 1
+
+    def share(self, epsilon: float | Fraction) -> Fraction:
+        """Epsilon of one bit, such that a report costs ``epsilon`` and no less."""
+        return Fraction(epsilon) / self.flips
+
+    def published_share(self, epsilon: float | Fraction) -> Fraction:
+        """Epsilon of one bit in the paper. For comparison."""
+        return Fraction(epsilon) / self.number
+
+    def true_epsilon(self, epsilon: float | Fraction) -> Fraction:
+        """What a report really costs with the paper's share of ``epsilon`` for each bit."""
+        return self.flips * self.published_share(epsilon)
+
+    def of(self, encoded: Encoded, label: int) -> tuple[int, ...]:
+        """The bits of a row. Private.
+
+        Args:
+            encoded: The row.
+            label: 0 or 1, in place of the row's own.
+        """
+        found: list[int] = []
+        columns = zip(self.schema.columns, self.widths, encoded.places, strict=True)
+        for column, width, place in columns:
+            if width == 1:
+                found.append(column.bit(place))
+            else:
+                found += [int(place == at) for at in range(width)]
+        return (*found, label)
+
+    def places(self, bits: Sequence[int]) -> tuple[int, ...]:
+        """A place of each column that bits stand for: the first of several values.
+
+        Args:
+            bits: As from `of`, without the label's; any combination, for chance changes them.
+        """
+        found, at = [], 0
+        for column, width in zip(self.schema.columns, self.widths, strict=True):
+            own = tuple(bits[at : at + width])
+            at += width
+            if width == 1:
+                found.append(column.of_bit(own[0]))
+            else:
+                found.append(own.index(1) if 1 in own else column.place(None))
+        return tuple(found)
+
+    def _width(self, column: Column) -> int:
+        if not self.one_hot or not isinstance(column, Category) or column.ones:
+            return 1
+        return len(column.values) if len(column.values) > 2 else 1

@@ -15,12 +15,11 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.ledger import open_account
 from dpicl_rag.mechanisms.privacy_filters import privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.methods.label_settings import over_documents
+from dpicl_rag.methods.registry import over_documents
 from dpicl_rag.results import PrivateLabel
 from dpicl_rag.retrieval.retrievers import GivenDocuments
 from dpicl_rag.synthesis.pools import public_labels
-from dpicl_rag.vision.base import VisionModel, read_rows
-from dpicl_rag.vision.pictures import read_picture
+from dpicl_rag.vision.base import VisionModel, read_picture, read_rows
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,9 +17,11 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.language_models.transformers import context_length_of
 from dpicl_rag.prompts import label_tokens
-from dpicl_rag.vision.base import Example
-from dpicl_rag.vision.picture_processor import load_processor
-from dpicl_rag.vision.pictures import Picture
+from dpicl_rag.vision.base import Example, Picture
+
+if TYPE_CHECKING:
+    from dpicl_rag.vision.base import VisionModel
+
 
 _SHOWN = "This is a {label}."
 _ASKED = "This is a"
@@ -178,3 +180,82 @@ class VisionLanguageModel:
             digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
             digest.update(sample.numpy().tobytes())
         return f"vision-language 1 {self._examples} {self.side} {digest.hexdigest()}"
+
+
+def load_processor(model: str | Path) -> Any:
+    """The ``AutoProcessor`` of a model.
+
+    Where it cannot be loaded for want of a package, the model's own processor of pictures and text
+    is loaded without the part for videos. It prepares pictures in the same way.
+
+    Args:
+        model: The folder or the Hugging Face id.
+
+    Raises:
+        MissingDependencyError: What prepares its pictures needs a package too.
+        OSError: There is no such model.
+        ValueError: Its files are none of a processor.
+    """
+    import transformers
+
+    try:
+        return transformers.AutoProcessor.from_pretrained(str(model))
+    except (ImportError, ValueError) as refused:  # transformers says it in both ways
+        try:
+            return _without_videos(str(model))
+        except Exception:
+            if isinstance(refused, ValueError):
+                raise refused from None
+            raise MissingDependencyError(
+                f"the processor of {str(model)!r} needs a package that is not installed; most "
+                "often it is torchvision, in the version that belongs to your torch"
+            ) from refused
+
+
+def _without_videos(model: str) -> Any:
+    from transformers import AutoConfig
+    from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+
+    whole: Any = PROCESSOR_MAPPING[type(AutoConfig.from_pretrained(model))]
+
+    def parts() -> list[str]:
+        # In the order of its constructor; a processor in which videos come before is refused by it.
+        return ["image_processor", "tokenizer"]
+
+    kind: Any = type(whole.__name__, (whole,), {"get_attributes": staticmethod(parts)})
+    return kind.from_pretrained(model)
+
+
+Maker = Callable[[str | None], "VisionModel"]
+"""Makes a model, with the language model that the caller names for reading words, if any."""
+
+_NAMED: dict[str, Maker] = {}
+
+
+def name_vision_model(name: str, make: Maker) -> None:
+    """Let a name stand for a model that is neither a folder nor on Hugging Face.
+
+    Args:
+        name: What callers give; it goes before a folder of that name.
+        make: See `Maker`. It is called when the model is asked for, and imports what it needs.
+    """
+    _NAMED[name] = make
+
+
+def load_vision_model(name: str | Path, language_model: str | None = None) -> VisionModel:
+    """A model of images by name.
+
+    Args:
+        name: The folder or the Hugging Face id of a vision-language model of transformers; or a
+            name that `name_vision_model` was told.
+        language_model: What such a named model reads words with; the packaged default where it is
+            None.
+
+    Raises:
+        MissingDependencyError: A package of the extra ``images`` is not installed.
+        ModelError: The model cannot be loaded.
+    """
+    if (make := _NAMED.get(str(name))) is not None:
+        return make(language_model)
+
+    return VisionLanguageModel.load(name)

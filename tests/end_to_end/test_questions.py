@@ -7,7 +7,7 @@ import pytest
 from typer.main import get_command
 
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.cli import app
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.private_context_llm import PrivateContextLLM

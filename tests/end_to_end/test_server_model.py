@@ -12,7 +12,7 @@ from demos.inbox.generator import generate
 from dpicl_rag import NotPrivateWarning, PrivateContextLLM, load
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from tests.support.fake_server import FakeServer, KeptRows
 
 EXPERTS = 3

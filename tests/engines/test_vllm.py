@@ -21,7 +21,7 @@ from demos.inbox.generator import Mailbox, generate
 from dpicl_rag import Corpus, Ledger, NotPrivateWarning, PrivateContextLLM, load
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from tests.support.vllm_server import NEEDS_VLLM, VLLM
 
 pytestmark = NEEDS_VLLM

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag import Document, Ledger
-from dpicl_rag.auditing.channels import Channels, differences
-from dpicl_rag.auditing.observed import neighbours_by_channel
+from dpicl_rag.auditing.channels import Channels, differences, neighbours_by_channel
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.server import delivery, served_answer

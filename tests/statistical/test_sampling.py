@@ -13,9 +13,9 @@ from dpicl_rag.answering.decoding import decode
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.worst_models import worst_speech
 from dpicl_rag.documents import Document
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import LogRatio
 

@@ -25,8 +25,8 @@ from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.auditing.worst_models import SyntheticModel
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.knowledge import AnswerMemory
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.retrieval import Candidates, NoisyThreshold, Search
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scored_units import ScoredUnits

@@ -19,7 +19,7 @@ from typing import Any
 from dpicl_rag import Document, Ledger
 from dpicl_rag.ledger import Reservation
 from dpicl_rag.ledger.fixed_point import charge, exact
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.synthesis import LabelledDocument, synthesis_folder, synthesise_examples
 from dpicl_rag.synthesis.synthesis_folder import read_run
 from dpicl_rag.synthesis.synthetic_corpus import synthesise

@@ -32,8 +32,7 @@ from dpicl_rag.loaders import load_images
 from dpicl_rag.synthesis.pools import LabelledDocument, pools
 from dpicl_rag.tabular.noisy_tables import release_tables
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
-from dpicl_rag.vision.base import read_rows
-from dpicl_rag.vision.pictures import read_picture
+from dpicl_rag.vision.base import read_picture, read_rows
 from dpicl_research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 from tests.support.private_rows import price

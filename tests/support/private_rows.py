@@ -10,8 +10,7 @@ from itertools import product
 import pytest
 
 from dpicl_rag.accounting import Adjacency
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.mechanisms.laplace import DiscreteLaplace
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
 from dpicl_rag.tabular.schema import Category, Label, Number, Row, Schema
 
 SCHEMA = Schema(

@@ -21,9 +21,9 @@ from dpicl_rag.answering import answers
 from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.support import Support, SupportCount
 from dpicl_rag.knowledge import AnswerMemory
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Surplus
 from dpicl_rag.retrieval import PrivateThresholdRetriever

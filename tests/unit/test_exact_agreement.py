@@ -22,17 +22,16 @@ from datetime import UTC, datetime
 import pytest
 
 from dpicl_rag import Document, PrivateContextLLM, configuration
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.answering import ladder, plan, support
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.auditing.worst_models import SyntheticRows
 from dpicl_rag.knowledge.answer_file import Entry
-from dpicl_rag.mechanisms.agreement import Agreed, Agreement
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
+from dpicl_rag.mechanisms.private_counts import Agreed, Agreement, TopCount
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.mechanisms.top_count import TopCount
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.unit.mechanisms.test_agreement import released
 from tests.unit.retrieval.test_private_distributions import deficit

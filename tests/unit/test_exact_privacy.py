@@ -13,11 +13,10 @@ import torch
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.answering import experts
 from dpicl_rag.auditing import Subject, SyntheticModel
-from dpicl_rag.auditing.enumeration import exact_epsilon
-from dpicl_rag.auditing.neighbours import compare, realised_range
+from dpicl_rag.auditing.neighbours import compare, exact_epsilon, realised_range
 from dpicl_rag.documents import Document
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus, Vote
 from dpicl_rag.retrieval import ExactRetriever, TopK

@@ -11,7 +11,7 @@ import pytest
 from dpicl_rag.language_models.readers import concurrent_reader
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
 from dpicl_rag.language_models.readers.notes import notes
-from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.retrieval import Candidates, CountedRetriever, GivenDocuments, Search
 from tests.support.scripted_reader import ScriptedReader, document_of
 from tests.support.swift_clock import SwiftClock

@@ -20,9 +20,9 @@ from collections.abc import Mapping
 import pytest
 
 from dpicl_rag import PrivateContextLLM
-from dpicl_rag.accounting.shares import Shares
+from dpicl_rag.accounting.budget import Shares
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import Candidates, NoisyThreshold, Retrieved, Search

@@ -16,8 +16,8 @@ import pytest
 from dpicl_rag import Document, PrivateContextLLM
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.ledger.account import Account
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import CoinRate
 from dpicl_rag.surveys import surveying, themes

@@ -14,7 +14,7 @@ from dpicl_rag.knowledge.answer_memory import same_words
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.loaders.identities import key_form
 from dpicl_rag.normal_forms import MOST_MARKS, normal_form
-from dpicl_rag.synthesis.unit_words import words_in
+from dpicl_rag.synthesis.key_words import words_in
 from dpicl_research.keyword_aggregation import words_of
 
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")

@@ -29,7 +29,7 @@ from dpicl_rag.accounting import (
     subsampled_sigma,
     zcdp,
 )
-from dpicl_rag.accounting.gaussian_cost import gaussian_delta
+from dpicl_rag.accounting.conversion import gaussian_delta
 from dpicl_rag.errors import ConfigurationError
 
 DELTA = 1e-5

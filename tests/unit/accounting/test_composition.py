@@ -25,9 +25,8 @@ from dpicl_rag.accounting import (
 )
 from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.composition import composed_epsilon, directions, settled
-from dpicl_rag.accounting.gaussian_cost import gaussian_epsilon
-from dpicl_rag.accounting.mixture_of_gaussians import mixture_deltas
-from dpicl_rag.accounting.profiles import profile_of, sampled_gaussian
+from dpicl_rag.accounting.conversion import gaussian_epsilon
+from dpicl_rag.accounting.subsampling import mixture_deltas, profile_of, sampled_gaussian
 from dpicl_rag.errors import ConfigurationError
 
 DELTAS = (1e-3, 1e-5, 1e-9, 1e-15)

@@ -16,7 +16,7 @@ from dpicl_rag.accounting import (
     PrivacyLossAccountant,
     SelfComposed,
 )
-from dpicl_rag.accounting.gaussian_cost import gaussian_delta
+from dpicl_rag.accounting.conversion import gaussian_delta
 from dpicl_rag.errors import ConfigurationError
 
 REPLACE = Adjacency.REPLACE_ONE

@@ -8,7 +8,7 @@ import pytest
 
 from dpicl_rag import BudgetExceededError, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig

@@ -7,9 +7,9 @@ import torch
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.answering.decoding import GreedyDraft, decode
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.utilities import Likeliest, LogRatio, Surplus
 from dpicl_rag.prompts import Prompt
 from tests.support.tiny_model import build_tiny_model

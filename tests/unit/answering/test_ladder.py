@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.ladder import Ladder

@@ -22,10 +22,9 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, DeltaSpentError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms import privacy_filters
-from dpicl_rag.mechanisms.agreement import Agreed, Agreement
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.private_counts import Agreed, Agreement, TopCount
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.mechanisms.top_count import TopCount
 from tests.support.speaking_model import SpeakingModel
 
 END, SIZE = 26, 27

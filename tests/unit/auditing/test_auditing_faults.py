@@ -21,8 +21,8 @@ from dpicl_rag.auditing import (
 )
 from dpicl_rag.auditing.worst_models import worst_speech
 from dpicl_rag.documents import Document
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.retrieval.base import ExactRetriever, unit_key
 
 SIZE = 16

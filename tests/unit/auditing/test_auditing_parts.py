@@ -25,17 +25,19 @@ from dpicl_rag.auditing import (
     audit_synthetic,
     epsilon_lower_bound,
 )
-from dpicl_rag.auditing.canaries import Released, _best_event, _cuts, _rates
-from dpicl_rag.auditing.enumeration import enumerate_outputs, exact_epsilon
-from dpicl_rag.auditing.extraction import ExtractionAudit, longest_run
-from dpicl_rag.auditing.near_ties import NearTie, NearTieAudit
-from dpicl_rag.auditing.neighbours import realised_range
-from dpicl_rag.auditing.rivals import (
+from dpicl_rag.auditing.canaries import (
+    Released,
+    _best_event,
+    _cuts,
+    _rates,
     loud_canary,
     rival_canaries,
     total_variation,
     worst_canary,
 )
+from dpicl_rag.auditing.extraction import ExtractionAudit, longest_run
+from dpicl_rag.auditing.near_ties import NearTie, NearTieAudit
+from dpicl_rag.auditing.neighbours import enumerate_outputs, exact_epsilon, realised_range
 from dpicl_rag.auditing.worst_models import worst_speech
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError

@@ -13,7 +13,7 @@ from itertools import islice
 import pytest
 
 from dpicl_rag import Document
-from dpicl_rag.auditing import Subject, audit_channels, observed
+from dpicl_rag.auditing import Subject, audit_channels, channels
 from dpicl_rag.auditing.channels import Channels, differences
 from tests.support.bucket_embedder import BucketEmbedder
 
@@ -24,8 +24,8 @@ SUBJECT = {"question": "When does the depot open?", "settings": {"max_tokens": 2
 @pytest.fixture
 def few_pairs(monkeypatch):
     """Two pairs of neighbours alone: a unit more, and one in the place of another."""
-    every = observed.neighbours_by_channel
-    monkeypatch.setattr(observed, "neighbours_by_channel", lambda notes: islice(every(notes), 2))
+    every = channels.neighbours_by_channel
+    monkeypatch.setattr(channels, "neighbours_by_channel", lambda notes: islice(every(notes), 2))
 
 
 @pytest.mark.usefixtures("few_pairs")

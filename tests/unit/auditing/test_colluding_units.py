@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dpicl_rag.auditing import AuditReport, Subject, SyntheticModel, audit_agreement
-from dpicl_rag.mechanisms import agreement as mechanism
-from dpicl_rag.mechanisms.agreement import Agreement
+from dpicl_rag.mechanisms import private_counts as mechanism
+from dpicl_rag.mechanisms.private_counts import Agreement
 
 MODEL = SyntheticModel(4, lambda text, history: [0.0] * 4)
 

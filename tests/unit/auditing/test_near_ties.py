@@ -7,10 +7,9 @@ import math
 import pytest
 import torch
 
-from dpicl_rag.auditing import Subject, SyntheticModel, attacks, audit_near_ties
+from dpicl_rag.auditing import Subject, SyntheticModel, audit_near_ties
 from dpicl_rag.auditing import near_ties as auditing
-from dpicl_rag.auditing.attacks import AttackName
-from dpicl_rag.auditing.near_ties import exact_rho
+from dpicl_rag.auditing.near_ties import AttackName, exact_rho
 from dpicl_rag.auditing.neighbours import TOLERANCE
 from dpicl_rag.configuration import MethodName, UtilityName
 from dpicl_rag.errors import ConfigurationError
@@ -149,8 +148,8 @@ def one_pair(request, monkeypatch):
 
     monkeypatch.setattr(auditing, "every_attack", attacked)
     monkeypatch.setattr(auditing, "_every_way", voted)
-    monkeypatch.setattr(attacks, "_TEXTS", attacks._TEXTS[:1])
-    monkeypatch.setattr(attacks, "_LENGTHS", attacks._LENGTHS[1:2])
+    monkeypatch.setattr(auditing, "_TEXTS", auditing._TEXTS[:1])
+    monkeypatch.setattr(auditing, "_LENGTHS", auditing._LENGTHS[1:2])
     return request.param
 
 

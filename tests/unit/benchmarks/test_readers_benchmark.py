@@ -15,7 +15,7 @@ from benchmarks.rival_budget import beside_any, beside_gaussian
 from benchmarks.stated_notes import NOTES, stated_notes
 from dpicl_rag import Document
 from dpicl_rag.accounting import Adjacency
-from dpicl_rag.accounting.gaussian_cost import gaussian_mu
+from dpicl_rag.accounting.conversion import gaussian_mu
 from dpicl_rag.retrieval import CountedRetriever, GivenDocuments
 
 DELTA = 1e-5

@@ -1,7 +1,7 @@
 """Rows are cut as a server shows them, and every token of an answer is compared."""
 
 from benchmarks.shown_tokens import SHOWN, cut, measure
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 
 
 def test_every_token_is_compared_and_what_is_shown_is_not_lost(tiny_model, monkeypatch):

@@ -7,8 +7,8 @@ from benchmarks.spending import DELTA, Reading, Tabled
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Surplus
 from dpicl_rag.retrieval.base import NoisyCount

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.cli import data_folder
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger

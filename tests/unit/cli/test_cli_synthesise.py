@@ -7,8 +7,8 @@ import json
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.accounting.shares import SHARES
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from tests.support.scripted_model import ScriptedModel
 
 OUT = ("--keys", "trie", "--words-per-unit", "5", "--topics-per-unit", "1")

@@ -18,8 +18,7 @@ import torch
 from dpicl_rag import Document, PrivateContextLLM
 from dpicl_rag.accounting import rho_to_epsilon
 from dpicl_rag.auditing import Subject, SyntheticModel
-from dpicl_rag.auditing.enumeration import exact_epsilon
-from dpicl_rag.auditing.neighbours import compare
+from dpicl_rag.auditing.neighbours import compare, exact_epsilon
 from dpicl_rag.knowledge import AnswerMemory
 
 SIZE, END, SURE = 3, 2, 40.0

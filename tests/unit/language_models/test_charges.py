@@ -14,7 +14,7 @@ import torch
 from dpicl_rag.auditing.near_ties import exact_rho
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.utilities import LogProb, LogRatio, Surplus
 
 RHO = 0.102

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.auditing import RememberingModel, SyntheticModel
-from dpicl_rag.auditing.company import OneReading
+from dpicl_rag.auditing.remembering import OneReading
 from dpicl_rag.language_models import copy_bias
 from dpicl_rag.language_models.base import Copying
 from dpicl_rag.language_models.copy_bias import CopyBias, copying

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError, LedgerError
 from dpicl_rag.ledger import Ledger, Period, ScopeStatus
 

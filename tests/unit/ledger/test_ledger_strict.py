@@ -7,7 +7,7 @@ import random
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.ledger.status import standing

@@ -10,8 +10,8 @@ import pytest
 from dpicl_rag.accounting.conversion import rho_to_delta
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.agreement import Agreement
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.private_counts import Agreement
 from dpicl_rag.mechanisms.randomness import Randomness
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE

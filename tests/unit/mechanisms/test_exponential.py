@@ -5,11 +5,9 @@ import torch
 from scipy import stats
 
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.mechanisms.permute_and_flip import PermuteAndFlip
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
-from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
+from dpicl_rag.mechanisms.selection import ExponentialMechanism, PermuteAndFlip, ReportNoisyMax
 from dpicl_rag.mechanisms.step import DenseStep
 
 

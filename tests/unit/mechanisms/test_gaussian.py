@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import gaussian, randomness
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms import discrete_noise, randomness
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from tests.support.scored_units import Choose, distribution, gaussian_pmf
 from tests.support.tried_coins import Again, Tried, given_an_end, ideal_bernoulli, one_round
@@ -24,7 +24,7 @@ def seeded() -> Randomness:
 @pytest.mark.parametrize("sigma", [0.3, 0.7, 1.0, 2.5, 3.0])
 def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(choose: Choose) -> int:
-        ideal_bernoulli(monkeypatch, gaussian, choose)
+        ideal_bernoulli(monkeypatch, discrete_noise, choose)
         rounds = 0
 
         def laplace(scale: int, randomness: Randomness) -> int:
@@ -37,7 +37,7 @@ def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None
                 [(x, weight * math.exp(-abs(x) / scale)) for x in range(-40 * scale, 40 * scale)]
             )
 
-        monkeypatch.setattr(gaussian, "discrete_laplace", laplace)
+        monkeypatch.setattr(laplace, "discrete_laplace", laplace)
         return DiscreteGaussian(sigma).draw(Tried(choose))
 
     found = given_an_end(distribution(lambda choose: one_round(run, choose)))

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import laplace
-from dpicl_rag.mechanisms.laplace import DiscreteLaplace, bernoulli_exp, discrete_laplace
+from dpicl_rag.mechanisms import discrete_noise
+from dpicl_rag.mechanisms.discrete_noise import DiscreteLaplace, bernoulli_exp, discrete_laplace
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from tests.support.scored_units import Choose, distribution
 from tests.support.tried_coins import OneRound, Tried, given_an_end, ideal_bernoulli, one_round
@@ -30,7 +30,7 @@ def test_laplace_exactly(scale: Fraction, monkeypatch: pytest.MonkeyPatch) -> No
     steps = Fraction(scale).numerator
 
     def run(choose: Choose) -> int:
-        ideal_bernoulli(monkeypatch, laplace, choose)
+        ideal_bernoulli(monkeypatch, discrete_noise, choose)
         return discrete_laplace(scale, OneRound(choose, steps))
 
     found = given_an_end(distribution(lambda choose: one_round(run, choose), 1e-13))

@@ -7,7 +7,7 @@ import torch
 from scipy import integrate, stats
 from scipy.special import ndtr
 
-from dpicl_rag.mechanisms.noisy_argmax import distribution
+from dpicl_rag.mechanisms.selection import argmax_distribution
 
 
 def sums_of(*values: float) -> torch.Tensor:
@@ -17,14 +17,14 @@ def sums_of(*values: float) -> torch.Tensor:
 @pytest.mark.parametrize("gap", [0.0, 0.3, 2.0, 8.0, 40.0])
 @pytest.mark.parametrize("sigma", [0.2, 1.0, 30.0])
 def test_two_labels_by_hand(gap, sigma):
-    p = distribution(sums_of(gap, 0.0), sigma)
+    p = argmax_distribution(sums_of(gap, 0.0), sigma)
     behind = float(ndtr(-gap / (math.sqrt(2) * sigma)))
     assert p.tolist() == pytest.approx([1 - behind, behind], abs=1e-14)
 
 
 @pytest.mark.parametrize("labels", [1, 3, 14, 200])
 def test_ties_are_even(labels):
-    p = distribution(torch.full((labels,), 7.0).double(), 2.0)
+    p = argmax_distribution(torch.full((labels,), 7.0).double(), 2.0)
     assert p.tolist() == pytest.approx([1 / labels] * labels, rel=1e-12)
 
 
@@ -42,12 +42,14 @@ def test_several_labels_by_adaptive_quadrature(sums, sigma):
         )[0]
         for at in range(len(sums))
     ]
-    assert distribution(sums_of(*sums), sigma).tolist() == pytest.approx(expected, abs=1e-9)
+    assert argmax_distribution(sums_of(*sums), sigma).tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_shift_of_all_changes_nothing():
     sums = sums_of(1.0, 4.0, 2.0)
-    assert torch.allclose(distribution(sums, 1.3), distribution(sums + 1000, 1.3), atol=1e-12)
+    assert torch.allclose(
+        argmax_distribution(sums, 1.3), argmax_distribution(sums + 1000, 1.3), atol=1e-12
+    )
 
 
 def test_noise_added_for_real_agrees():
@@ -55,5 +57,5 @@ def test_noise_added_for_real_agrees():
     sums, sigma, runs = sums_of(2.0, 1.0, 0.0, 1.5), 1.4, 40_000
     noisy = sums + sigma * torch.randn(runs, 4, generator=noise, dtype=torch.float64)
     counts = torch.bincount(noisy.argmax(dim=1), minlength=4)
-    expected = runs * distribution(sums, sigma)
+    expected = runs * argmax_distribution(sums, sigma)
     assert stats.chisquare(counts.numpy(), expected.numpy()).pvalue > 1e-3

@@ -8,9 +8,9 @@ import torch
 from scipy import stats
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.permute_and_flip import PermuteAndFlip, distribution
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
+from dpicl_rag.mechanisms.selection import PermuteAndFlip, flip_distribution
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import LogProb
 
@@ -44,17 +44,17 @@ def by_definition(scores: torch.Tensor) -> list[float]:
 
 @pytest.mark.parametrize("scores", SCORES)
 def test_the_closed_form_is_the_definition(scores):
-    assert distribution(scores).tolist() == pytest.approx(by_definition(scores), abs=1e-14)
+    assert flip_distribution(scores).tolist() == pytest.approx(by_definition(scores), abs=1e-14)
 
 
 def test_two_candidates_by_hand():
-    p = distribution(scores_of(0.0, -2.0))
+    p = flip_distribution(scores_of(0.0, -2.0))
     assert p.tolist() == pytest.approx([1 - math.exp(-2) / 2, math.exp(-2) / 2], abs=1e-15)
 
 
 def test_many_candidates_keep_their_digits():
     scores = torch.linspace(0, -60, 300, dtype=torch.float64)
-    p = distribution(scores)
+    p = flip_distribution(scores)
     assert float(p.sum()) == pytest.approx(1.0, abs=1e-12)
     # The rarest stop the walk with their own heads, whoever else has arrived.
     tail = p[200:] / torch.exp(scores[200:])
@@ -78,7 +78,7 @@ def test_its_expected_score_is_never_below_the_exponential_mechanisms(size):
         for _ in range(40)
     ]
     gains = [
-        expected(distribution(scores), scores) - expected(torch.softmax(scores, -1), scores)
+        expected(flip_distribution(scores), scores) - expected(torch.softmax(scores, -1), scores)
         for scores in cases
     ]
     assert min(gains) >= -1e-14
@@ -86,13 +86,15 @@ def test_its_expected_score_is_never_below_the_exponential_mechanisms(size):
     # Stronger: each error is no likelier to be passed.
     for scores in cases:
         order = scores.argsort()
-        ours = distribution(scores)[order].cumsum(0)
+        ours = flip_distribution(scores)[order].cumsum(0)
         theirs = torch.softmax(scores, -1)[order].cumsum(0)
         assert float((ours - theirs).max()) <= 1e-14
 
 
 def test_no_information_is_a_uniform_draw():
-    assert distribution(torch.zeros(5).double()).tolist() == pytest.approx([0.2] * 5, abs=1e-15)
+    assert flip_distribution(torch.zeros(5).double()).tolist() == pytest.approx(
+        [0.2] * 5, abs=1e-15
+    )
 
 
 def as_published(scores: torch.Tensor, randomness: Randomness) -> int:
@@ -121,7 +123,7 @@ def test_draws_follow_the_closed_form(scores, sampler):
     counts = torch.zeros(len(scores))
     for _ in range(6000):
         counts[sampler(scores, randomness)] += 1
-    p = distribution(scores)
+    p = flip_distribution(scores)
     assert counts[p == 0].sum() == 0
     kept = p > 0
     found = stats.chisquare(counts[kept].numpy(), 6000 * p[kept].numpy())

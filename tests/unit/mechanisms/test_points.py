@@ -9,20 +9,26 @@ import torch
 from scipy import stats
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import good_radius as radius_module
-from dpicl_rag.mechanisms.good_radius import (
+from dpicl_rag.mechanisms import points as radius_module
+from dpicl_rag.mechanisms.points import (
+    GRID,
     SENSITIVITY,
+    clipped_sum,
     crowding,
+    distribution_on,
     good_radius,
     halvings,
+    noise,
     pairwise,
-    radius_chances,
+    points,
+    public_point,
+    spread,
+    within,
 )
-from dpicl_rag.mechanisms.points import GRID, points, public_point, spread
-from dpicl_rag.mechanisms.projected_mean import clipped_sum, distribution_on, noise, within
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import likeliest
+from dpicl_research.radius_search import radius_chances
 
 
 def rows(*scores):

@@ -6,8 +6,8 @@ from fractions import Fraction
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import randomised_response
-from dpicl_rag.mechanisms.randomised_response import RandomisedResponse
+from dpicl_rag.mechanisms import discrete_noise
+from dpicl_rag.mechanisms.discrete_noise import RandomisedResponse
 from tests.support.scored_units import distribution
 from tests.support.tried_coins import OneRound, given_an_end, ideal_bernoulli, one_round
 
@@ -18,7 +18,7 @@ def reports(size, epsilon, value, monkeypatch, response=RandomisedResponse):
     """Exact distribution of the sampler, from every outcome of its coins."""
 
     def run(choose):
-        ideal_bernoulli(monkeypatch, randomised_response, choose)
+        ideal_bernoulli(monkeypatch, discrete_noise, choose)
         return response(size, epsilon).draw(value, OneRound(choose, size))
 
     return given_an_end(distribution(lambda choose: one_round(run, choose)))

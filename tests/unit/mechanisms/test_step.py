@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ModelError
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep, grid
 from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Probability, Surplus, Vote
 

@@ -7,9 +7,9 @@ import pytest
 
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.private_counts import TopCount
 from dpicl_rag.mechanisms.randomness import SeededRandomness
-from dpicl_rag.mechanisms.top_count import TopCount
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 KEYS = "abc"

@@ -11,8 +11,8 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
 from dpicl_rag.accounting import Adjacency, Budget, SubsampledSum, epsilon_for
-from dpicl_rag.accounting.gaussian_cost import gaussian_delta, gaussian_epsilon
-from dpicl_rag.accounting.mixture_of_gaussians import mixture_delta
+from dpicl_rag.accounting.conversion import gaussian_delta, gaussian_epsilon
+from dpicl_rag.accounting.subsampling import mixture_delta
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness

@@ -20,7 +20,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.methods import make
-from dpicl_rag.methods.label_settings import over_documents
+from dpicl_rag.methods.registry import over_documents
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.retrieval import PrivateThresholdRetriever

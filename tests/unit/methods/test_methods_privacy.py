@@ -11,12 +11,11 @@ import torch
 from scipy import stats
 
 from dpicl_rag.accounting import Adjacency, BoundedRange, Budget, PureDP, Stability
-from dpicl_rag.accounting.gaussian_cost import gaussian_delta
-from dpicl_rag.accounting.mixture_of_gaussians import mixture_delta
+from dpicl_rag.accounting.conversion import gaussian_delta
+from dpicl_rag.accounting.subsampling import mixture_delta
 from dpicl_rag.auditing.neighbours import realised_range
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.noisy_argmax import distribution
-from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
+from dpicl_rag.mechanisms.selection import ReportNoisyMax, argmax_distribution
 from dpicl_rag.mechanisms.utilities import Probability
 from dpicl_rag.methods import (
     METHODS,
@@ -272,7 +271,7 @@ def test_many_labels_come_nearer_to_the_gaussian_charge():
         for ahead in range(12):
             counts = [torch.zeros(labels, dtype=torch.float64) for _ in range(2)]
             counts[0][0], counts[1][0] = ahead + 1, ahead
-            both = (distribution(sums, calibrated.parameter) for sums in counts)
+            both = (argmax_distribution(sums, calibrated.parameter) for sums in counts)
             worst = max(worst, hockey_stick(*both, 1.0))
         return worst
 

@@ -20,9 +20,9 @@ from dpicl_rag.accounting import (
     Stability,
     epsilon_for,
 )
-from dpicl_rag.accounting.profiles import profile_of
+from dpicl_rag.accounting.subsampling import profile_of
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
+from dpicl_rag.mechanisms.selection import ReportNoisyMax
 from dpicl_rag.methods import Groups, OneEach, make
 from dpicl_rag.methods.base import Calibrated
 from dpicl_rag.methods.votes import VOTE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.methods.layouts import (
+from dpicl_rag.methods.base import (
     ContentFree,
     Groups,
     OneEach,

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from dpicl_rag.accounting import Adjacency, PrivacyLossAccountant
 from dpicl_rag.accounting.events import Gaussian, PoissonSubsampled
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import projected_mean
+from dpicl_rag.mechanisms import points
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_research import embedding_aggregation
@@ -76,7 +76,7 @@ def noiseless(monkeypatch, replies):
     sums = []
 
     def none(size, sigma, randomness):
-        return projected_mean.torch.zeros(size, dtype=projected_mean.torch.float64)
+        return points.torch.zeros(size, dtype=points.torch.float64)
 
     draw = NoisySum.draw
 
@@ -85,7 +85,7 @@ def noiseless(monkeypatch, replies):
         return sums[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(projected_mean, "noise", none)
+        patch.setattr(points, "noise", none)
         patch.setattr(NoisySum, "draw", kept)
         EmbeddingAggregation(embed, candidates=2).answer(
             "q", replies, says("east", "north"), epsilon=1, delta=1e-5, randomness=Randomness()
@@ -153,13 +153,13 @@ def test_answers_of_neighbours_are_within_the_price(epsilon, delta):
 @pytest.mark.parametrize("replies", [[], ["east"], ["west", "", "skew"]], ids=len)
 def test_the_noise_that_is_drawn_has_the_stated_scale(monkeypatch, replies):
     drawn = []
-    noise = projected_mean.noise
+    noise = points.noise
 
     def seen(size, sigma, randomness):
         drawn.append((size, sigma))
         return noise(size, sigma, randomness)
 
-    monkeypatch.setattr(projected_mean, "noise", seen)
+    monkeypatch.setattr(points, "noise", seen)
     EmbeddingAggregation(embed, candidates=3).answer(
         "q", replies, says("east", "north"), epsilon=2, delta=1e-6, randomness=Randomness()
     )

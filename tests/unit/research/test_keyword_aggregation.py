@@ -12,7 +12,7 @@ import torch
 from dp_accounting.pld import common, privacy_loss_distribution
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import permute_and_flip
+from dpicl_rag.mechanisms import selection
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from dpicl_research.keyword_aggregation import (
     KeywordAggregation,
@@ -65,7 +65,7 @@ def written_anew(release, *, ranked=False, behind=0):
         order = sorted(LETTERS, key=lambda word: (-counts[word], word))
         heights = [counts[word] for word in order] + [0] * (release.most + 2)
         gaps = [heights[k] - heights[k + 1] for k in range(release.most)]
-        chosen = permute_and_flip.distribution(
+        chosen = selection.flip_distribution(
             release.strength * torch.tensor(gaps, dtype=torch.float64)
         )
         found = Counter()

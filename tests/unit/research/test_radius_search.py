@@ -10,8 +10,7 @@ import torch
 
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.good_radius import LARGEST
-from dpicl_rag.mechanisms.points import GRID
+from dpicl_rag.mechanisms.points import GRID, LARGEST
 from dpicl_rag.synthesis.examples_plan import examples_plan
 from dpicl_research.published_settings import published_constants
 from dpicl_research.radius_search import extremes, measure, radius_without_noise

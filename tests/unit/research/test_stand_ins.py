@@ -10,8 +10,7 @@ import torch
 from dpicl_rag import _packaged
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError, ModelError
 from dpicl_rag.vision import Example, load_vision_model
-from dpicl_rag.vision.base import rows_of_experts
-from dpicl_rag.vision.pictures import read_picture
+from dpicl_rag.vision.base import read_picture, rows_of_experts
 from dpicl_research import stand_ins
 from dpicl_research.efficient_net import EfficientNetLite
 from dpicl_research.vision_prototype import VisionPrototype

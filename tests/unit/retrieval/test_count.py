@@ -9,7 +9,7 @@ import pytest
 from dpicl_rag import CountedRetriever, PoissonSampledRetriever, ThresholdRetriever
 from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.retrieval import (
     GivenDocuments,
     NoisyThreshold,

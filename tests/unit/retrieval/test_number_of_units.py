@@ -9,7 +9,7 @@ from dpicl_rag import (
     ThresholdRetriever,
     TopKRetriever,
 )
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.retrieval import GivenDocuments, PrivateThresholdRetriever, PrivateTopKRetriever
 from dpicl_rag.retrieval.search import as_search
 from tests.support.scored_units import ScoredUnits

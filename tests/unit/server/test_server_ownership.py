@@ -8,7 +8,7 @@ import pytest
 
 from dpicl_rag import Document
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.api_keys import KeyFile

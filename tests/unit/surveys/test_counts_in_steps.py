@@ -120,7 +120,7 @@ def test_steps_have_a_public_size_and_change_no_opinion(units, monkeypatch):
     model, said, seen = Batches(), [], []
     llm = PrivateContextLLM(model)
     monkeypatch.setattr(
-        "dpicl_rag.mechanisms.histogram.Histogram.draw",
+        "dpicl_rag.mechanisms.private_counts.Histogram.draw",
         lambda self, counts, coins: said.append(counts) or counts,
     )
     ask = lambda: llm.tally(  # noqa: E731

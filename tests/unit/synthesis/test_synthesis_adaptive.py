@@ -7,16 +7,14 @@ import pytest
 import torch
 from scipy.special import ndtr
 
-from dpicl_rag.accounting.gaussian_cost import gaussian_epsilon
-from dpicl_rag.auditing.enumeration import exact_epsilon
+from dpicl_rag.accounting.conversion import gaussian_epsilon
+from dpicl_rag.auditing.neighbours import exact_epsilon
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.good_radius import LARGEST, radius_chances
-from dpicl_rag.mechanisms.points import GRID
+from dpicl_rag.mechanisms.points import GRID, LARGEST, clipped_sum, distribution_on
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
-from dpicl_rag.mechanisms.projected_mean import clipped_sum, distribution_on
 from dpicl_rag.mechanisms.randomness import SeededRandomness
-from dpicl_rag.synthesis.adaptive import Adaptive
-from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants, Noises, multiplier_of
+from dpicl_rag.synthesis.adaptive import Adaptive, AdaptiveConstants, Noises, multiplier_of
+from dpicl_research.radius_search import radius_chances
 
 DELTA = 1e-2
 CELLS = 21

@@ -9,18 +9,16 @@ import pytest
 import torch
 
 from dpicl_rag.accounting import Adjacency, Gaussian, PoissonSubsampled
-from dpicl_rag.accounting.gaussian_cost import gaussian_epsilon
-from dpicl_rag.auditing.enumeration import exact_epsilon
+from dpicl_rag.accounting.conversion import gaussian_epsilon
+from dpicl_rag.auditing.neighbours import exact_epsilon
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.mechanisms.good_radius import LARGEST, radius_chances
-from dpicl_rag.mechanisms.points import GRID
-from dpicl_rag.mechanisms.projected_mean import clipped_sum
-from dpicl_rag.synthesis.adaptive import Adaptive
-from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants, multiplier_of
+from dpicl_rag.mechanisms.points import GRID, LARGEST, clipped_sum
+from dpicl_rag.synthesis.adaptive import Adaptive, AdaptiveConstants, multiplier_of
 from dpicl_rag.synthesis.examples import LabelledDocument, synthesise_examples
 from dpicl_rag.synthesis.examples_plan import examples_plan
 from dpicl_research.published_settings import ADAPTIVE, published_constants
+from dpicl_research.radius_search import radius_chances
 from tests.support.speaking_model import SpeakingModel
 
 DELTA = 1e-2

@@ -17,10 +17,10 @@ from dpicl_rag.errors import (
     CorpusError,
     EngineUnavailableError,
 )
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import SeededRandomness
 from dpicl_rag.synthesis import synthetic_corpus as room
-from dpicl_rag.synthesis.answering import ordinary_answer
+from dpicl_rag.synthesis.public_records import ordinary_answer
 from dpicl_rag.synthesis.released_records import Synthesis
 from dpicl_rag.synthesis.synthesis_folder import read_run
 from dpicl_rag.synthesis.synthetic_corpus import synthesise, synthesise_corpus

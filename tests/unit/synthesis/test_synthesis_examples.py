@@ -15,11 +15,10 @@ from dpicl_rag.ledger import Account, Ledger, Reservation
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.synthesis import examples as examples_module
 from dpicl_rag.synthesis import synthesis_folder
-from dpicl_rag.synthesis.disjoint_batches import Batches
 from dpicl_rag.synthesis.examples import LabelledDocument, synthesise_examples
 from dpicl_rag.synthesis.examples_plan import METHODS
-from dpicl_rag.synthesis.fresh_sample import FreshSampleRows, fixed_size, poisson
-from dpicl_rag.synthesis.pools import pools
+from dpicl_rag.synthesis.label_charge import Batches
+from dpicl_rag.synthesis.pools import FreshSampleRows, fixed_size, poisson, pools
 from dpicl_rag.synthesis.synthesis_folder import read_run
 from tests.support.speaking_model import SpeakingModel
 from tests.support.tiny_model import build_tiny_model

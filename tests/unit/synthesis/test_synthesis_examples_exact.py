@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from dpicl_rag.accounting import Adjacency, Gaussian, PoissonSubsampled
-from dpicl_rag.accounting.gaussian_cost import gaussian_delta
-from dpicl_rag.auditing.enumeration import exact_epsilon
+from dpicl_rag.accounting.conversion import gaussian_delta
+from dpicl_rag.auditing.neighbours import exact_epsilon
 from dpicl_rag.mechanisms import points as points_module
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Surplus
-from dpicl_rag.synthesis import difference, few_shot
+from dpicl_rag.synthesis import noisy_sums
 from dpicl_rag.synthesis.examples import LabelledDocument, synthesise_examples
 from dpicl_rag.synthesis.examples_plan import examples_plan
 from tests.support.speaking_model import SpeakingModel, says
@@ -217,15 +217,15 @@ def test_candidates_from_a_private_row_show(monkeypatch):
     plan = plan_of("few-shot", candidates=2, max_tokens=1, rate=None)
     assert worst_arrival(plan, 1.0, 1, around=AROUND[1:2]) <= EPSILON
     seen: list[torch.Tensor] = []
-    whole = few_shot.points
+    whole = noisy_sums.points
 
     def peek(step, at):
         own = step.rows[1].topk(2).indices if len(step.rows) > 1 else at
         seen.append(own)
         return whole(step, own)
 
-    monkeypatch.setattr(few_shot, "points", peek)
-    monkeypatch.setattr(few_shot, "spread", lambda p, at, n: points_module.spread(p, seen[-1], n))
+    monkeypatch.setattr(noisy_sums, "points", peek)
+    monkeypatch.setattr(noisy_sums, "spread", lambda p, at, n: points_module.spread(p, seen[-1], n))
     assert worst_arrival(plan, 1.0, 1, around=AROUND[1:2]) > 100 * EPSILON
 
 
@@ -236,15 +236,15 @@ def test_centre_and_projected_points_added_up_show(monkeypatch):
     def projected(points, centre, radius):
         return right(points, centre, radius) + len(points) * centre
 
-    right = difference.clipped_sum
-    monkeypatch.setattr(difference, "clipped_sum", projected)
+    right = noisy_sums.clipped_sum
+    monkeypatch.setattr(noisy_sums, "clipped_sum", projected)
     # A public row that is sure of a token: its length is 1, and all of it comes with a unit.
     sure = torch.tensor([[0.0, -60.0, -60.0], [-60.0, 0.0, -60.0], [0.0, -60.0, -60.0]])
     rows = torch.log_softmax(sure, dim=-1)
     crowd = [rows[1]] * 2  # near a tie between the first two tokens
     found = []
     for clipped in (right, projected):
-        monkeypatch.setattr(difference, "clipped_sum", clipped)
+        monkeypatch.setattr(noisy_sums, "clipped_sum", clipped)
         mechanism = replace(plan.mechanism, experts=0)
 
         with_it = mechanism.distribution(DenseStep(rows[0], torch.stack([*crowd, rows[0]])))

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.synthesis import key_words as room
 from dpicl_rag.synthesis.key_words import Trie, WordList, noise_for, noisy_counts

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from dpicl_rag.accounting import Adjacency
-from dpicl_rag.mechanisms.points import GRID
-from dpicl_rag.mechanisms.projected_mean import clipped_sum
+from dpicl_rag.mechanisms.points import GRID, clipped_sum
 from dpicl_rag.mechanisms.step import DenseStep
-from dpicl_rag.synthesis import difference, few_shot
+from dpicl_rag.synthesis import noisy_sums
 from dpicl_rag.synthesis.adaptive import Adaptive
 from dpicl_rag.synthesis.examples_plan import examples_plan
 
@@ -45,8 +44,7 @@ def plan_of(method, adjacency, per_expert, rate, **more):
 def sums_of(mechanism, rows, monkeypatch):
     """The sums that noise is put on."""
     seen = []
-    for module in (few_shot, difference):
-        monkeypatch.setattr(module.noisy_argmax, "distribution", lambda s, _: seen.append(s) or s)
+    monkeypatch.setattr(noisy_sums, "argmax_distribution", lambda s, _: seen.append(s) or s)
     mechanism.distribution(DenseStep(EVEN.log(), rows.log()))
     return seen[-1]
 

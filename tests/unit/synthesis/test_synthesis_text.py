@@ -12,8 +12,8 @@ import torch
 from dpicl_rag.documents import Document
 from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.privacy_filters import privacy_filter
+from dpicl_rag.synthesis import key_words
 from dpicl_rag.synthesis import synthetic_corpus as room
-from dpicl_rag.synthesis import topics as topic_room
 from dpicl_rag.synthesis.synthetic_corpus import synthesise
 from tests.support.synthesising import Following, prepared_run, short_plan, worst_model
 
@@ -176,7 +176,7 @@ class TestPlantedFaults:
 
     def test_more_topics_than_asked_are_seen(self, monkeypatch):
         monkeypatch.setattr(
-            room, "joined", lambda words, topics, most: topic_room.joined(words, topics, 9)
+            room, "joined", lambda words, topics, most: key_words.joined(words, topics, 9)
         )
         # Nor does what a unit has left for the whole run hold it back.
         monkeypatch.setattr(room._CorpusWriter, "rho_left", lambda self: 9 * self._plan.record_rho)

@@ -7,10 +7,15 @@ from collections import Counter
 
 import pytest
 
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.synthesis.key_words import ReleasedWord
-from dpicl_rag.synthesis.topics import batch_of, joined, topics_for
-from dpicl_rag.synthesis.unit_words import PublicWords, words_in
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.synthesis.key_words import (
+    PublicWords,
+    ReleasedWord,
+    batch_of,
+    joined,
+    topics_for,
+    words_in,
+)
 from tests.support.tiny_model import build_tiny_tokenizer
 
 KEYS = [

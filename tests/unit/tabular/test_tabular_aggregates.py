@@ -10,7 +10,7 @@ from dpicl_rag.accounting import Adjacency, zcdp
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.mechanisms.laplace import DiscreteLaplace
+from dpicl_rag.mechanisms.discrete_noise import DiscreteLaplace
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.tabular import aggregates as room
 from dpicl_rag.tabular.aggregates import (

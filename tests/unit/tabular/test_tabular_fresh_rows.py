@@ -8,7 +8,7 @@ import pytest
 from dpicl_rag.accounting import zcdp
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.mechanisms.randomised_response import RandomisedResponse
+from dpicl_rag.mechanisms.discrete_noise import RandomisedResponse
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.tabular.fresh_rows import FreshCharge, FreshRows
 from dpicl_rag.tabular.schema import Category, Label, Schema
@@ -101,7 +101,7 @@ def test_a_sample_that_is_no_secret_is_found(monkeypatch):
 
 
 def test_one_hot_bits_charged_as_one_a_column_are_found(monkeypatch):
-    monkeypatch.setattr("dpicl_rag.tabular.row_bits.RowBits.flips", property(lambda _: 2))
+    monkeypatch.setattr("dpicl_rag.tabular.local_privacy.RowBits.flips", property(lambda _: 2))
     pairs = [([A], [B])]
     assert dearest(monkeypatch, pairs, epsilon=2.0, k=1, queries=1, method="bits") <= 2.0 + 1e-9
     assert dearest(monkeypatch, pairs, epsilon=2.0, k=1, queries=1, method="one-hot") > 2.9

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.randomised_response import RandomisedResponse
+from dpicl_rag.mechanisms.discrete_noise import RandomisedResponse
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.tabular import local_privacy
 from dpicl_rag.tabular.local_privacy import (
     Report,
+    RowBits,
     bits_from_reports,
     local_report,
     tables_from_reports,
 )
-from dpicl_rag.tabular.row_bits import RowBits
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
 from tests.support.private_rows import BASE, EVERY_ROW, SCHEMA
 from tests.support.scored_units import distribution

@@ -4,9 +4,9 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.tabular import release_folder
+from dpicl_rag.tabular import charge
+from dpicl_rag.tabular.charge import kept_release
 from dpicl_rag.tabular.noisy_tables import release_tables, tables_charge
-from dpicl_rag.tabular.release_folder import kept_release
 from tests.support.private_rows import BASE, SCHEMA
 
 
@@ -37,7 +37,7 @@ def test_a_kill_before_the_writing_costs_one_release_and_shows_none(draws, tmp_p
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(release_folder, "write_whole", killed)
+        patched.setattr(charge, "write_whole", killed)
         with pytest.raises(KeyboardInterrupt):
             kept_release(tmp_path / "run", {"a": 1}, draws)
     kept_release(tmp_path / "run", {"a": 1}, draws)

@@ -8,7 +8,7 @@ import pytest
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.tabular.aggregates import release_aggregates
-from dpicl_rag.tabular.row_bits import RowBits
+from dpicl_rag.tabular.local_privacy import RowBits
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
 from tests.support.private_rows import SCHEMA as PRIVATE
 from tests.support.private_rows import dearest

@@ -5,8 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.tabular.schema import PACKAGED, Category, Label, Number, Schema
-from dpicl_rag.tabular.serialise import serialise_row
+from dpicl_rag.tabular.schema import PACKAGED, Category, Label, Number, Schema, serialise_row
 from tests.support.private_rows import SCHEMA
 
 GOOD = """

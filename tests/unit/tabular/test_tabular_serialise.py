@@ -3,8 +3,7 @@
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.tabular.schema import Category, Label, Schema
-from dpicl_rag.tabular.serialise import asked, examples, prompt, serialise_row
+from dpicl_rag.tabular.schema import Category, Label, Schema, asked, examples, prompt, serialise_row
 from tests.support.private_rows import BASE, SCHEMA
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpicl_rag.accounting import Adjacency, epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness

@@ -15,8 +15,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import MissingDependencyError, ModelError
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.vision import Example, VisionLanguageModel, classify_image, load_vision_model
-from dpicl_rag.vision.base import read_rows
-from dpicl_rag.vision.pictures import read_picture
+from dpicl_rag.vision.base import read_picture, read_rows
 from tests.support.images import an_image, unreadable
 from tests.support.tiny_vision_folders import save_tiny_internvl, save_tiny_qwen
 

@@ -11,8 +11,8 @@ import warnings
 import pytest
 from PIL import Image
 
-from dpicl_rag.vision import pictures
-from dpicl_rag.vision.pictures import read_picture
+from dpicl_rag.vision import base
+from dpicl_rag.vision.base import read_picture
 from tests.support.images import a_bomb, an_image, unreadable
 
 SIDE = 16
@@ -122,7 +122,7 @@ def test_a_bomb_is_not_unpacked(monkeypatch):
 
 def test_a_file_of_too_many_bytes_is_not_read(monkeypatch, tmp_path):
     (tmp_path / "a.png").write_bytes(an_image())
-    monkeypatch.setattr(pictures, "MAX_BYTES", len(an_image()) - 1)
+    monkeypatch.setattr(base, "MAX_BYTES", len(an_image()) - 1)
     assert read_picture(tmp_path / "a.png", SIDE) is None
     assert read_picture(an_image(), SIDE) is None
 
@@ -131,7 +131,7 @@ def test_a_lack_of_memory_is_no_picture(monkeypatch):
     def fails(*_):
         raise MemoryError("SECRET")
 
-    monkeypatch.setattr(pictures, "_opened", fails)
+    monkeypatch.setattr(base, "_opened", fails)
     assert read_picture(an_image(), SIDE) is None
 
 

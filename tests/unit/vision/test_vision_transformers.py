@@ -7,7 +7,7 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError, ModelError
 from dpicl_rag.vision import Example, VisionLanguageModel, load_vision_model
-from dpicl_rag.vision.pictures import read_picture
+from dpicl_rag.vision.base import read_picture
 from tests.support.images import an_image
 from tests.support.tiny_vision import build_tiny_vision
 

@@ -1,4 +1,4 @@
-"""The exact Renyi curve of a bounded-range mechanism.
+"""Renyi curves of events, that of a bounded-range mechanism exactly.
 
 A mechanism is e-bounded-range (e-BR) when, for any two neighbours, its log ratio over outcomes
 lies in an interval of length e (Durfee, Rogers 2019). The worst case has two outcomes, with log
@@ -22,10 +22,65 @@ To leading order s(x) is x^2/24 and R(a) is a e^2/8, the zCDP bound.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 from dpicl_rag import _validate
+from dpicl_rag.accounting import pure_dp
+from dpicl_rag.accounting.events import (
+    BoundedRange,
+    Event,
+    Gaussian,
+    PureDP,
+    ZeroConcentrated,
+    leaves,
+)
 from dpicl_rag.errors import ConfigurationError
+
+Curve = Callable[[float], float]
+"""Order (above 1) to an upper bound, in nats, on the Renyi divergence in both directions."""
+
+
+def renyi_curve(event: Event) -> Curve:
+    """Renyi curve of ``event``.
+
+    Exact for one pure DP, bounded-range or Gaussian mechanism; otherwise a sum of such curves.
+
+    Raises:
+        ConfigurationError: The event has no Renyi curve here, such as a subsampled one.
+    """
+    parts = [(_leaf_curve(leaf), count) for leaf, count in leaves(event)]
+    return lambda alpha: math.fsum(count * curve(alpha) for curve, count in parts)
+
+
+def gaussian_rho(event: Event) -> float | None:
+    """Rho (zCDP) of an event made of Gaussian noise only, or None for any other.
+
+    Adaptively composed Gaussian mechanisms are as private as one with this rho.
+    """
+    parts = list(leaves(event))
+    if not all(isinstance(leaf, Gaussian) for leaf, _ in parts):
+        return None
+    return math.fsum(
+        count / (2 * leaf.noise_multiplier**2)
+        for leaf, count in parts
+        if isinstance(leaf, Gaussian)
+    )
+
+
+def _leaf_curve(leaf: Event) -> Curve:
+    match leaf:
+        case PureDP(epsilon):
+            return lambda alpha: pure_dp.renyi(epsilon, alpha)
+        case BoundedRange(epsilon):
+            return lambda alpha: bounded_range_renyi(epsilon, alpha)
+        case ZeroConcentrated(rho):
+            return lambda alpha: alpha * rho
+        case Gaussian(noise_multiplier):
+            return lambda alpha: alpha / (2 * noise_multiplier**2)
+        case _:
+            raise ConfigurationError(f"{type(leaf).__name__} has no Renyi curve")
+
 
 _SERIES = (
     1 / 12,
@@ -40,7 +95,7 @@ _SERIES = (
 """B_2n / (2n)!: the derivative of s is the sum of these times x^(2n - 1)."""
 
 
-def renyi(epsilon: float, alpha: float) -> float:
+def bounded_range_renyi(epsilon: float, alpha: float) -> float:
     """Largest Renyi divergence of order ``alpha`` of any ``epsilon``-bounded-range mechanism.
 
     Relative error stays near 1e-14 from tiny to large epsilon and orders.

@@ -1,0 +1,235 @@
+"""Discrete noise, drawn exactly: Laplace and Gaussian noise on counts, and randomised response.
+
+Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential Privacy". Only whole numbers
+and fractions are computed with, so the drawn distribution is the stated one: there is no
+floating-point error for an attacker to look for (Mironov 2012), and none to account for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpicl_rag import _validate
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.randomness import Randomness
+
+
+class DiscreteLaplace:
+    """Noise for a whole-number query: x with probability proportional to exp(-epsilon |x|).
+
+    Also known as geometric noise (Ghosh, Roughgarden, Sundararajan 2009). A query that one unit
+    moves by at most ``s`` is ``s * epsilon``-DP with this noise on it.
+
+    Args:
+        epsilon: Price of a move by 1, above 0. A fraction is taken as it is, and a float as the
+            fraction that it is.
+
+    Raises:
+        ConfigurationError: ``epsilon`` is not above 0 and finite.
+    """
+
+    def __init__(self, epsilon: Fraction | float) -> None:
+        if not isinstance(epsilon, Fraction):
+            epsilon = Fraction(_validate.positive("epsilon", epsilon))
+        _validate.positive("epsilon", float(epsilon))
+        self.epsilon = epsilon
+
+    def __repr__(self) -> str:
+        return f"DiscreteLaplace(epsilon={float(self.epsilon):g})"
+
+    def draw(self, randomness: Randomness) -> int:
+        """Draw the noise."""
+        return discrete_laplace(1 / self.epsilon, randomness)
+
+
+def discrete_laplace(scale: Fraction | int, randomness: Randomness) -> int:
+    """Draw x with probability proportional to exp(-|x| / scale): Algorithm 2."""
+    steps, width = Fraction(scale).as_integer_ratio()
+    while True:
+        remainder = randomness.below(steps)
+        if not bernoulli_exp(Fraction(remainder, steps), randomness):
+            continue
+        quotient = 0
+        while bernoulli_exp(Fraction(1), randomness):
+            quotient += 1
+        # So far of scale `steps`; whole parts of `width` have the scale that is wanted.
+        size = (remainder + steps * quotient) // width
+        negative = randomness.below(2) == 1
+        # Zero would come up under both signs.
+        if not (negative and size == 0):
+            return -size if negative else size
+
+
+def bernoulli_exp(exponent: Fraction, randomness: Randomness) -> bool:
+    """True with probability exp(-exponent), for an exponent of 0 or more: Algorithm 1."""
+    while exponent > 1:
+        if not bernoulli_exp(Fraction(1), randomness):
+            return False
+        exponent -= 1
+    round_ = 1
+    # The chance of getting past round n is exponent^n / n!; the series of exp(-exponent).
+    while randomness.below(exponent.denominator * round_) < exponent.numerator:
+        round_ += 1
+    return round_ % 2 == 1
+
+
+# Above the rounding of exponentials (their arguments are below 1,000) and of their sums.
+_ROUNDED_UP = 1 + 1e-11
+
+
+class DiscreteGaussian:
+    """Noise for a whole-number query: x with probability proportional to exp(-x^2 / (2 sigma^2)).
+
+    A query that one unit moves by at most ``s`` is ``s^2 / (2 sigma^2)``-zCDP with this noise on
+    it (Canonne, Kamath, Steinke 2020, Theorem 4), as with the continuous Gaussian.
+
+    Args:
+        sigma: Scale, above 0; the variance is at most ``sigma^2``.
+
+    Raises:
+        ConfigurationError: ``sigma`` is not above 0 and finite.
+    """
+
+    def __init__(self, sigma: float) -> None:
+        self.sigma = _validate.positive("sigma", sigma)
+        self._variance = Fraction(sigma) ** 2
+        # Theorem 23: with this scale a proposal is accepted with probability above one third.
+        self._scale = math.floor(sigma) + 1
+
+    @staticmethod
+    def within(rho: float, sensitivity: float) -> DiscreteGaussian:
+        """The least noise that a price pays for.
+
+        Args:
+            rho: zCDP rho, above 0.
+            sensitivity: By how much one unit moves the query at most.
+
+        Raises:
+            ConfigurationError: The price is not above 0 and finite.
+        """
+        # Rounded up, so that the price is not above rho.
+        sigma = sensitivity / math.sqrt(2 * _validate.positive("rho", rho)) * (1 + 1e-12)
+        return DiscreteGaussian(sigma)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DiscreteGaussian) and other.sigma == self.sigma
+
+    def __hash__(self) -> int:
+        return hash(self.sigma)
+
+    def __repr__(self) -> str:
+        return f"DiscreteGaussian(sigma={self.sigma:g})"
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP of one count that a unit moves by at most 1; rounded up."""
+        exact = 1 / (2 * self._variance)
+        rho = float(exact)
+        return rho if rho >= exact else math.nextafter(rho, math.inf)
+
+    def tail(self, least: int) -> float:
+        """Probability that the noise is ``least`` or more; rounded up.
+
+        Args:
+            least: A whole number.
+        """
+        if least <= 0:
+            return min(1.0, (1.0 - self.tail(1 - least)) * _ROUNDED_UP)
+        twice = 2 * self.sigma**2
+        # Behind the last term there are none that float64 can hold.
+        end = math.ceil(math.sqrt(twice * 800)) + 2
+        terms = [math.exp(-(x * x) / twice) for x in range(end)]
+        whole = 2 * math.fsum(terms) - 1
+        return math.fsum(terms[least:]) / whole * _ROUNDED_UP + math.ulp(0.0)
+
+    def least(self, probability: float) -> int:
+        """The least number, 1 or more, that noise reaches with such a probability at most.
+
+        Args:
+            probability: Above 0.
+        """
+        high = 1
+        while self.tail(high) > probability:
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.tail(middle) > probability else (low, middle)
+        return high
+
+    def draw(self, randomness: Randomness) -> int:
+        """Draw the noise: Algorithm 3, rejection from a discrete Laplace distribution."""
+        while True:
+            proposal = discrete_laplace(self._scale, randomness)
+            excess = abs(proposal) - self._variance / self._scale
+            if bernoulli_exp(excess * excess / (2 * self._variance), randomness):
+                return proposal
+
+
+@dataclass(frozen=True, slots=True)
+class RandomisedResponse:
+    """Generalised randomised response: a value that its owner changes by chance before it is sent.
+
+    Warner 1965 for two values; Kairouz, Bonawitz, Ramage 2016, "Discrete Distribution Estimation
+    under Local Privacy", for more. The true value is sent with probability
+    ``e^epsilon / (e^epsilon + m - 1)``, and each of the ``m - 1`` others with
+    ``1 / (e^epsilon + m - 1)``. So the chances of any report under any two values differ by a
+    factor of ``e^epsilon`` at most.
+
+    Attributes:
+        size: m, how many values there are; 2 or more.
+        epsilon: Of one report, above 0. An exact fraction, so that shares add up to their whole.
+
+    Raises:
+        ConfigurationError: An attribute is outside its range.
+    """
+
+    size: int
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if self.size < 2:
+            raise ConfigurationError("randomised response needs at least two values")
+        _validate.positive("epsilon", float(self.epsilon))
+
+    @property
+    def kept(self) -> float:
+        """Probability of the true value."""
+        return 1 / (1 + (self.size - 1) * math.exp(-self.epsilon))
+
+    @property
+    def other(self) -> float:
+        """Probability of each other value."""
+        return math.exp(-self.epsilon) / (1 + (self.size - 1) * math.exp(-self.epsilon))
+
+    def draw(self, value: int, randomness: Randomness) -> int:
+        """The report.
+
+        A value drawn evenly is taken if it is the true one, and otherwise with probability
+        ``e^-epsilon``; else the next one is drawn.
+
+        Args:
+            value: From 0 to ``size - 1``. Private.
+            randomness: Of the owner.
+        """
+        while True:
+            drawn = randomness.below(self.size)
+            if drawn == value or bernoulli_exp(self.epsilon, randomness):
+                return drawn
+
+    def estimate(self, counts: Sequence[float]) -> list[float]:
+        """Number of owners with each value, from the number of reports of it. Unbiased.
+
+        Args:
+            counts: Reports of each value, [size].
+
+        Returns:
+            Estimates, [size]; some may be below 0. They add up to the number of reports.
+        """
+        total = math.fsum(counts)
+        # kept - other, without the loss of digits at a small epsilon.
+        gap = -math.expm1(-float(self.epsilon)) * self.kept
+        return [(count - total * self.other) / gap for count in counts]

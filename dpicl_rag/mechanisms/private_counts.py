@@ -1,0 +1,186 @@
+"""Noisy counts of what private units hold or say: agreement, top counts, histograms."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting.stability import Adjacency, Stability
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+
+_INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A key that enough units hold. Public.
+
+    Attributes:
+        key: The key.
+        count: How many hold it, with noise.
+        within: The noise is at most this, 95 times in 100.
+    """
+
+    key: str
+    count: int
+    within: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The most frequent key of private units, where its noisy count reaches a threshold.
+
+    Only keys that occur are counted, so no public list of them is needed: thresholded counts
+    (Korolova, Kenthapadi, Mishra, Ntoulas 2009, "Releasing Search Queries and Clicks Privately")
+    with discrete Gaussian noise. Approximate zCDP (Bun, Steinke 2016, "Concentrated Differential
+    Privacy", section 8): rhos add, and deltas add.
+
+    A unit whose key occurs without it moves one count. A key that does not occur without the unit
+    is released with probability ``delta`` at most; off that event both corpora have the same
+    counts but for those of common keys. So it is ``delta``-approximate ``rho``-zCDP.
+
+    Attributes:
+        noise: On every count.
+        threshold: The least noisy count that is released.
+        rho: zCDP rho for any unit.
+        delta: Probability that a key is released which one unit alone brings.
+    """
+
+    noise: DiscreteGaussian
+    threshold: int
+    rho: float
+    delta: float
+
+    @staticmethod
+    def within(rho: float, delta: float, stability: Stability, adjacency: Adjacency) -> Agreement:
+        """The least noise and the lowest threshold that a price pays for.
+
+        Args:
+            rho: zCDP rho, above 0.
+            delta: Above 0 and below 1.
+            stability: From the corpus to those who hold keys.
+            adjacency: Of corpora.
+
+        Raises:
+            ConfigurationError: A number is outside its range.
+        """
+        noise = DiscreteGaussian.within(rho, stability.votes_l2(adjacency))
+        added, changed = stability.moved(adjacency)
+        # A key that occurs in one of two corpora only is held by no more than ``most`` there, and
+        # there are no more than ``keys`` such keys in both together.
+        most, keys = added + changed, added + 2 * changed
+        threshold = most + noise.least(_validate.probability("delta", delta) / keys)
+        return Agreement(noise, threshold, rho, keys * noise.tail(threshold - most))
+
+    def draw(self, keys: Sequence[str], randomness: Randomness) -> Agreed | None:
+        """Draw every count, and release the key of the largest if it reaches the threshold.
+
+        Args:
+            keys: One of each unit that holds one. Private.
+            randomness: Where the noise comes from.
+        """
+        noisy = {
+            key: count + self.noise.draw(randomness) for key, count in sorted(Counter(keys).items())
+        }
+        found = max(noisy, key=lambda key: (noisy[key], key), default=None)
+        if found is None or noisy[found] < self.threshold:
+            return None
+        return Agreed(found, noisy[found], math.ceil(_INTERVAL * self.noise.sigma))
+
+
+@dataclass(frozen=True, slots=True)
+class TopCount:
+    """The largest of all counts of keys, with noise: not which key that is.
+
+    A key that is added, taken away or changed for another moves the largest count by 1 at most,
+    whether it occurs elsewhere or not. So no threshold is needed, and no delta.
+
+    Attributes:
+        noise: On the count.
+        sensitivity: By how much one unit moves the count at most.
+    """
+
+    noise: DiscreteGaussian
+    sensitivity: int
+
+    @staticmethod
+    def within(rho: float, stability: Stability, adjacency: Adjacency) -> TopCount:
+        """The least noise that a price pays for.
+
+        Args:
+            rho: zCDP rho, above 0.
+            stability: From the corpus to those who hold keys.
+            adjacency: Of corpora.
+
+        Raises:
+            ConfigurationError: The price is not above 0 and finite.
+        """
+        sensitivity = sum(stability.moved(adjacency))
+        return TopCount(DiscreteGaussian.within(rho, sensitivity), sensitivity)
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP that it costs any unit at most."""
+        return self.sensitivity**2 * self.noise.rho
+
+    def draw(self, keys: Sequence[str], randomness: Randomness) -> int:
+        """Draw it.
+
+        Args:
+            keys: One of each unit that holds one. Private.
+            randomness: Where the noise comes from.
+        """
+        return max(Counter(keys).values(), default=0) + self.noise.draw(randomness)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Noisy counts of public labels, of which each expert says some.
+
+    Noise is on every bin, also on those that nobody names, so no threshold is needed and no delta
+    (Canonne, Kamath, Steinke 2020, Theorem 4).
+
+    Attributes:
+        noise: On every count.
+        rho: zCDP rho for any unit.
+    """
+
+    noise: DiscreteGaussian
+    rho: float
+
+    @staticmethod
+    def within(
+        rho: float, labels: int, most: int, stability: Stability, adjacency: Adjacency
+    ) -> Histogram:
+        """The least noise that a price pays for.
+
+        An expert that comes moves ``most`` counts by 1. One that changes takes back as many and
+        gives as many to others: twice as many move, but no more than there are labels.
+
+        Args:
+            rho: zCDP rho, above 0.
+            labels: How many labels there are.
+            most: How many of them one expert says at most.
+            stability: From the corpus to the experts.
+            adjacency: Of corpora.
+
+        Raises:
+            ConfigurationError: The price is not above 0 and finite.
+        """
+        added, changed = stability.moved(adjacency)
+        most = min(most, labels)
+        moved = added * math.sqrt(most) + changed * math.sqrt(min(2 * most, labels))
+        return Histogram(DiscreteGaussian.within(rho, moved), rho)
+
+    def draw(self, counts: Sequence[int], randomness: Randomness) -> list[int]:
+        """Noise on every count. It was paid for before.
+
+        Args:
+            counts: How many experts say each label. Private.
+            randomness: Where the noise comes from.
+        """
+        return [count + self.noise.draw(randomness) for count in counts]
