@@ -23,7 +23,7 @@ from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.agreement import Agreement
 from dpicl_rag.mechanisms.top_count import TopCount
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 _MOSTLY = 0.9
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpicl_rag._packaged import without_bars
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.weights import hub
-from dpicl_rag.weights.pinned import Pinned
+from dpicl_rag.weights.hub import Pinned
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

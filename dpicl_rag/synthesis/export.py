@@ -18,7 +18,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.checked_table import pages
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+from dpicl_rag.retrieval.stored_record import SyntheticOrigin
 from dpicl_rag.stores.chroma import PUBLIC_FIELD, ChromaCollection, CollectionAddress
 from dpicl_rag.stores.chroma_client import guarded, opened
 

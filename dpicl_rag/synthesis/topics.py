@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.synthesis.key_words import ReleasedWord
 
 

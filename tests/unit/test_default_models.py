@@ -17,7 +17,7 @@ from dpicl_rag.language_models.openai_compatible.openai_model import _tokenizer
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
-from dpicl_rag.weights.pinned import Pinned
+from dpicl_rag.weights.hub import Pinned
 from tests.support.chroma_server import free_port
 from tests.support.hub import COMMIT, served_hub
 
