@@ -11,7 +11,7 @@ from dpicl_rag import FewUnitsWarning, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.answering.answer_plan import answer_plan
-from dpicl_rag.answering.plan import answer_plan, units_needed
+from dpicl_rag.answering.plan import units_needed
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.corpora import Corpus
