@@ -146,7 +146,7 @@ def classify(
     *,
     settings: option_groups.SettingOptions,
     answering: option_groups.Answering,
-    reading: option_groups.CallOptions,
+    reading: option_groups.MaxCallsOptions,
     choosing: option_groups.ChoosingOptions,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

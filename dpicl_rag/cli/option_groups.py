@@ -120,7 +120,7 @@ SurveySettingOptions = Annotated[
 ReadingOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_calls", "polish"))]
 """How a reader is asked, as far as it was said, by name."""
 
-CallOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_calls",))]
+MaxCallsOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_calls",))]
 """The same of labels, counts and surveys, which have no words."""
 
 AskingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("answer"))]

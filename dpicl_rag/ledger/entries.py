@@ -35,7 +35,7 @@ _CLOCK_SLACK = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SpendRequest:
     """Amounts that an answer asks for, in nano-rho.
 
     Attributes:
@@ -100,7 +100,7 @@ def set_budget(
 
 
 def grant(
-    connection: sqlite3.Connection, request: Request, now: float, stale_after: float
+    connection: sqlite3.Connection, request: SpendRequest, now: float, stale_after: float
 ) -> Grant:
     """Hold what ``request`` may spend, after what dead processes held was given back.
 

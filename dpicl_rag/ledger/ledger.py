@@ -238,7 +238,7 @@ class Ledger:
         least = None if at_least is None else exact("at_least", at_least)
         if least is not None and not 0 < least <= most:
             raise ConfigurationError("at_least must be above 0 and at most rho")
-        request = entries.Request(
+        request = entries.SpendRequest(
             id=secrets.randbits(62),
             session=self._session,
             corpus=corpus_name,

@@ -20,9 +20,9 @@ from dpicl_rag.language_models.ray.worker_messages import (
     Move,
     Place,
     Reading,
-    Request,
     StepName,
     Sum,
+    WorkerRequest,
 )
 from dpicl_rag.language_models.ray.worker_pool import WorkerPool
 from dpicl_rag.language_models.sentence_end import Continuation
@@ -67,7 +67,7 @@ class RayRows:
         self._places = [torch.tensor(own, dtype=torch.int64) for own in places]
         self._moves: list[Move] = []
         self._alive: WeakValueDictionary[Place, RayStep] = WeakValueDictionary()
-        self.wanted: list[Asked] = []
+        self.wanted: list[AskedOfWorkers] = []
         self.usual: tuple[Utility, float] | None = None
         receive = self.send(whole=True)
         self._public = read()
@@ -117,7 +117,7 @@ class RayRows:
             return AskContinuations(self._id, tokens, most, own)
 
         said: dict[int, Continuation] = {}
-        for places, part in zip(self._places, Asked(self, ask).come(), strict=True):
+        for places, part in zip(self._places, AskedOfWorkers(self, ask).come(), strict=True):
             if isinstance(part, tuple):
                 said |= zip(places.tolist(), part, strict=True)
         return [said[place] for place in sorted(said)]
@@ -147,10 +147,10 @@ class RayRows:
         places = {place for asked in wanted for place in asked.places}
         needed = dict.fromkeys([self, *(rows for asked in wanted for rows in asked.others)])
 
-        def request(worker: int, whole: bool) -> Request:
+        def request(worker: int, whole: bool) -> WorkerRequest:
             if self._readings[worker] is None:
-                return Request((None,) * len(wanted))
-            return Request(
+                return WorkerRequest((None,) * len(wanted))
+            return WorkerRequest(
                 tuple(asked.ask(worker) for asked in wanted),
                 tuple(rows._history(worker, places, whole) for rows in needed),
                 self._pool.rows,
@@ -208,7 +208,7 @@ class RayStep:
     def __init__(self, rows: RayRows, name: StepName, corrects: tuple[RayStep, ...] = ()) -> None:
         self.rows = rows
         self.name = name
-        self._sums: dict[tuple[Utility, float], Asked] = {}
+        self._sums: dict[tuple[Utility, float], AskedOfWorkers] = {}
         self._said: dict[int, Callable[[], torch.Tensor]] = {}
         self._corrects = corrects  # workers keep them as long as this is
 
@@ -257,7 +257,7 @@ class RayStep:
         found.public = self.public
         return found
 
-    def summed(self, utility: Utility, strength: float) -> Asked:
+    def summed(self, utility: Utility, strength: float) -> AskedOfWorkers:
         """Ranges and the sum of each worker's experts."""
         way = self.rows.usual = utility, strength
         if way not in self._sums:
@@ -272,13 +272,13 @@ class RayStep:
         own = self.rows.of_worker(worker, weights)
         return None if bool((own == 1).all()) else AskSum(self.name, utility, strength, own)
 
-    def _asked(self, ask: Callable[[int], Ask | None]) -> Asked:
+    def _asked(self, ask: Callable[[int], Ask | None]) -> AskedOfWorkers:
         name, others = self.name, [step.rows for step in self._corrects[1:]]
         places = (name.step, name.priors) if isinstance(name, Corrected) else (name,)
-        return Asked(self.rows, ask, places, others)
+        return AskedOfWorkers(self.rows, ask, places, others)
 
 
-class Asked:
+class AskedOfWorkers:
     """What every worker is asked. It comes when it is needed, or with an earlier call.
 
     Args:
@@ -308,7 +308,7 @@ class Asked:
         self.answers: Sequence[Answer] | None = None
 
     def __repr__(self) -> str:
-        return "Asked(<private>)"
+        return "AskedOfWorkers(<private>)"
 
     def come(self) -> Sequence[Answer]:
         """The answers; fetched with all that is wanted, unless they are here."""

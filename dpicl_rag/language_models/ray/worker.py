@@ -36,9 +36,9 @@ from dpicl_rag.language_models.ray.worker_messages import (
     Place,
     Reading,
     Reply,
-    Request,
     StepName,
     Sum,
+    WorkerRequest,
 )
 from dpicl_rag.mechanisms.step import DenseStep
 
@@ -110,7 +110,7 @@ class Worker:
     def __init__(self, source: bytes, threads: int) -> None:
         self._source = source
         self._threads = threads
-        self._share: Share | None = None
+        self._share: ModelShare | None = None
         self._bits = ""
 
     def __repr__(self) -> str:
@@ -127,7 +127,7 @@ class Worker:
                 torch.set_num_threads(self._threads)
                 model = load(pickle.loads(self._source))  # noqa: S301 - from the driver
                 self._bits = bits_of(model)
-                self._share = Share(model)
+                self._share = ModelShare(model)
         except BaseException:
             return ""
         return self._bits
@@ -183,7 +183,7 @@ class UnknownRowsError(Exception):
     """A request goes on with rows that are not here, and does not say what they begin with."""
 
 
-class Share:
+class ModelShare:
     """Rows of one process, brought to where a request has them.
 
     Args:
@@ -196,9 +196,9 @@ class Share:
         self._rows: dict[int, _KeptRows] = {}
 
     def __repr__(self) -> str:
-        return "Share(<private>)"
+        return "ModelShare(<private>)"
 
-    def answer(self, request: Request) -> tuple[Answer, ...]:
+    def answer(self, request: WorkerRequest) -> tuple[Answer, ...]:
         """Answers to all that is asked.
 
         Raises:

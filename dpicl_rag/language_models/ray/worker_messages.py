@@ -132,7 +132,7 @@ Ask = AskSum | AskLogProbs | AskContinuations
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WorkerRequest:
     """What a worker is to answer.
 
     Attributes:

@@ -21,7 +21,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
 from dpicl_rag.language_models.ray.worker import PART, Actor, ModelSource, parts_of
-from dpicl_rag.language_models.ray.worker_messages import Answer, Reply, Request
+from dpicl_rag.language_models.ray.worker_messages import Answer, Reply, WorkerRequest
 
 _MOST_PARTS = 128  # of a message: Ray would put more than 10 MB into its object store
 
@@ -178,7 +178,7 @@ class WorkerPool:
                 "where an expert is read; use machines of one kind, with the same versions"
             )
 
-    def send(self, request: Callable[[int, bool], Request], *, whole: bool) -> list[Call]:
+    def send(self, request: Callable[[int, bool], WorkerRequest], *, whole: bool) -> list[Call]:
         """Send all workers a request; returns at once.
 
         Args:
@@ -208,7 +208,11 @@ class Call:
     """
 
     def __init__(
-        self, pool: WorkerPool, worker: int, request: Callable[[int, bool], Request], whole: bool
+        self,
+        pool: WorkerPool,
+        worker: int,
+        request: Callable[[int, bool], WorkerRequest],
+        whole: bool,
     ) -> None:
         self._pool = pool
         self._worker = worker
@@ -256,7 +260,7 @@ class Call:
             half._until = self._until
             yield half
 
-    def _part(self, part: slice, worker: int, whole: bool) -> Request:
+    def _part(self, part: slice, worker: int, whole: bool) -> WorkerRequest:
         request = self._request(worker, whole)
         return replace(request, asks=request.asks[part])
 

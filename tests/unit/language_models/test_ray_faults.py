@@ -21,7 +21,7 @@ from dpicl_rag.errors import (
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
 from dpicl_rag.language_models.ray import RayModel, ray_rows, worker, worker_pool
 from dpicl_rag.language_models.ray.ray_model import shares
-from dpicl_rag.language_models.ray.worker import Share, UnknownRowsError
+from dpicl_rag.language_models.ray.worker import ModelShare, UnknownRowsError
 from dpicl_rag.language_models.ray.worker_messages import (
     AskContinuations,
     AskLogProbs,
@@ -29,7 +29,7 @@ from dpicl_rag.language_models.ray.worker_messages import (
     Move,
     Place,
     Reading,
-    Request,
+    WorkerRequest,
 )
 from dpicl_rag.mechanisms.utilities import LogProb, Surplus
 from tests.support.answering import DOCUMENTS, answered
@@ -159,7 +159,7 @@ def test_a_move_that_is_made_twice_would_be_seen(monkeypatch, ray, made_up, tmp_
         follow(share, history)
         share._rows[history.rows].moves = history.moves[:-1]
 
-    follow, settings = Share._follow, {"max_tokens": 6}
+    follow, settings = ModelShare._follow, {"max_tokens": 6}
     expected = answered(made_up, tmp_path, **settings)
     model = RayModel(lambda: made_up, 2)
 
@@ -170,7 +170,7 @@ def test_a_move_that_is_made_twice_would_be_seen(monkeypatch, ray, made_up, tmp_
             yield answered(model, tmp_path, **settings)
 
     assert all(one == expected for one in found())
-    monkeypatch.setattr(Share, "_follow", careless)
+    monkeypatch.setattr(ModelShare, "_follow", careless)
     assert not all(one == expected for one in found())
 
 
@@ -219,7 +219,7 @@ def test_no_word_of_an_error_leaves_a_worker(monkeypatch, ray, spread, error, to
     def failing(*arguments):
         raise error
 
-    monkeypatch.setattr(Share, "_read", failing)
+    monkeypatch.setattr(ModelShare, "_read", failing)
     with pytest.raises(told) as caught:
         model.read((1,), [(2,), (3, 4)], room=4)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
@@ -390,7 +390,7 @@ def test_what_a_worker_answers_follows_from_the_request_alone(tiny_model):
         history = History(7, moves[:made], frozenset({*kept, *asked}), reading if whole else None)
         asks = [AskLogProbs(step, 5) for step in asked]
         said = AskContinuations(7, (3,), 4, (True,))
-        return Request((*asks, said, None), (history,), frozenset({7}))
+        return WorkerRequest((*asks, said, None), (history,), frozenset({7}))
 
     requests = [request(1, True, steps[:1]), request(3, False, steps[:2]), request(4, True, steps)]
 
@@ -401,12 +401,13 @@ def test_what_a_worker_answers_follows_from_the_request_alone(tiny_model):
 
     expected = [
         answers(
-            Share(tiny_model), replace(one, histories=(replace(one.histories[0], reading=reading),))
+            ModelShare(tiny_model),
+            replace(one, histories=(replace(one.histories[0], reading=reading),)),
         )
         for one in requests
     ]
-    share = Share(tiny_model)
-    assert repr(share) == "Share(<private>)"
+    share = ModelShare(tiny_model)
+    assert repr(share) == "ModelShare(<private>)"
     with pytest.raises(UnknownRowsError):
         share.answer(requests[1])
     for order in ((0, 0, 1, 1, 2, 2), (2, 0, 2), (0, 2)):
