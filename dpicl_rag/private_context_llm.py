@@ -203,13 +203,13 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             DPICLError: As in the method that its kind names.
         """
         release = _RELEASES[request.kind]
-        return release(request, documents, self._run(request, documents, on_progress))
+        return release(request, documents, self._run(request, on_progress))
 
     def begin(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None
     ) -> PrivateStream:
         """Begin an answer to a request; see ``stream``."""
-        return begin_answer(request, documents, self._run(request, documents, on_progress))
+        return begin_answer(request, documents, self._run(request, on_progress))
 
     def answer(
         self,
@@ -313,7 +313,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             MissingDocumentsError: ``documents`` is None.
         """
         request = Request.of("label", question=question, labels=labels, method=method)
-        return draw_label(request, documents, self._run(request, documents, on_progress))
+        return draw_label(request, documents, self._run(request, on_progress))
 
     aclassify = in_worker(classify)
 
@@ -345,10 +345,14 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             MissingDocumentsError: ``documents`` is None.
         """
         request = request or Request.of("answer")
-        run = self._run(request, documents)
+        run = self._run(request)
         plan, aim = _PLANS[request.kind](request, documents, run)
         calls = aim if run.reader is not None else None
-        return replace(plan, budget_left=self.budget_left(run.booked_under), calls=calls)
+        return replace(
+            plan,
+            budget_left=self.budget_left(run.booked_under(corpus_name_of(documents))),
+            calls=calls,
+        )
 
     def warm(
         self,
@@ -376,7 +380,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
                 "a reader reads documents when a question is asked; leave the reader out to read "
                 "them for a model beforehand"
             )
-        config, prompt = self.config, self._run(Request.of("answer"), ()).prompt("?")
+        config, prompt = self.config, self._run(Request.of("answer")).prompt("?")
         allowance = prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
         given = GivenDocuments(documents, privacy_unit=config.privacy_unit)
         experts = one_each(group_by_unit(given.retrieve("")))
@@ -399,10 +403,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         """Public numbers that may stand beside an answer, none of which counts inputs."""
         return {**answer.public_numbers(), "budget_left": self.budget_left(answer.corpus)}
 
-    def _run(
-        self, request: Request, documents: Documents, on_progress: Progress | None = None
-    ) -> PrivateRun:
-        source = corpus_name_of(documents)
+    def _run(self, request: Request, on_progress: Progress | None = None) -> PrivateRun:
         return PrivateRun(
             config=self.config.asked_for(request.max_tokens, request.stop),
             model=self.model,
@@ -411,8 +412,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             form=self._form,
             knowledge=self._knowledge,
             randomness=self._randomness,
-            corpus=self._corpus or source,
-            source=source,
+            corpus=self._corpus,
             ledger=self._ledger,
             caller=self._caller,
             on_progress=on_progress,

@@ -21,7 +21,6 @@ from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import whole_answer
-from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
@@ -42,11 +41,12 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
     """
     search, question = run.search(documents), plain(request.asked())
     if is_small_talk(question):
-        return public_reply(question, run.model, run.reader, run.config, run.booked_under)
+        corpus = run.booked_under(search.corpus_name)
+        return public_reply(question, run.model, run.reader, run.config, corpus)
     config = with_agreement(run.config, search.stability, speaks=run.speaks)
     question = whole_question(question, request.turns, run.model, run.reader)
-    memory = run.memory(search.filter)
-    return _drawn(question, search, replace(run, config=config), memory, fresh=request.fresh)
+    run.require_memory(search)
+    return _drawn(question, search, replace(run, config=config), fresh=request.fresh)
 
 
 def plan_of_answer(
@@ -59,11 +59,10 @@ def plan_of_answer(
     return plan, search.aim
 
 
-def _drawn(
-    question: str, search: Search, run: PrivateRun, memory: AnswerMemory | None, *, fresh: bool
-) -> PrivateStream:
+def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> PrivateStream:
     """An answer from memory, from what documents confirm, or as it is drawn."""
-    config, reader = run.config, run.reader
+    config, reader, memory = run.config, run.reader, run.knowledge.memory
+    corpus = run.booked_under(search.corpus_name)
     model = copying(run.model, config.copy_bias)
     asked = Question(question, run.template, model, config, run.form)
     form = form_of(run.template, config.stop)
@@ -71,7 +70,7 @@ def _drawn(
     polish = partial(polished, reader, question) if reader is not None and config.polish else None
     if memory is not None and not fresh and (entry := memory.same(question, form)):
         tokenizer, most = model.tokenizer, config.max_tokens
-        return released_before(entry.answer, question, run.booked_under, tokenizer, most, polish)
+        return released_before(entry.answer, question, corpus, tokenizer, most, polish)
     known = [] if isinstance(model, NoWriter) else run.knowledge.recall(question)
     informed = model.digest(known, asked.allowance)
     informed_model = copying(run.model, config.copy_bias, public=bool(informed))
@@ -112,7 +111,7 @@ def _drawn(
     settlement = Settlement(
         config=config,
         spend=spend,
-        corpus=run.booked_under,
+        corpus=corpus,
         support=support,
         whole=whole,
         recalled=len(known),

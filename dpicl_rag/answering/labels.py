@@ -189,7 +189,7 @@ def draw_label(request: Request, documents: Documents, run: PrivateRun) -> Priva
     blank = run.prompt(CONTENT_FREE) if plan.takes_priors else prompt
     # Both questions find the same tokens of a document.
     allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
-    run.memory(search.filter)
+    run.require_memory(search)
     known = [] if run.reader is not None else run.knowledge.recall(question)
     how = label_reading(
         run.reader,

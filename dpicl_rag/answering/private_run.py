@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from dpicl_rag.answering.canonical_form import CanonicalForm
@@ -11,7 +12,6 @@ from dpicl_rag.answering.experts import Experts, gather
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.public_knowledge import JoinedKnowledge
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speaks
 from dpicl_rag.language_models.readers.base import Reader
@@ -23,7 +23,6 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.retrieval.retrievers import Documents, as_retriever
 from dpicl_rag.retrieval.search import Search
-from dpicl_rag.retrieval.vectors import Where
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -46,8 +45,7 @@ class PrivateRun:
         form: Canonical form of sentences.
         knowledge: What is public; its memory is of the documents that are asked.
         randomness: Where the coins come from.
-        corpus: Name of the corpus that is asked, if it has one.
-        source: Name of the corpus that the documents are from.
+        corpus: Name under which a ledger books it; None books it under that of the documents.
         ledger: Who holds the budget; None accounts for each release alone.
         caller: Who asks, for budgets per caller.
         on_progress: Called with the part of the documents that is read, 0 to 1.
@@ -61,15 +59,17 @@ class PrivateRun:
     knowledge: JoinedKnowledge
     randomness: Randomness
     corpus: str | None
-    source: str | None
     ledger: Ledger | None
     caller: str | None
     on_progress: Progress | None = None
 
-    @property
-    def booked_under(self) -> str:
-        """The name under which a ledger books it."""
-        return self.corpus or NO_CORPUS
+    def booked_under(self, source: str | None) -> str:
+        """The name under which a ledger books it.
+
+        Args:
+            source: Name of the corpus that the documents are from.
+        """
+        return self.corpus or source or NO_CORPUS
 
     @property
     def booked(self) -> bool:
@@ -89,19 +89,15 @@ class PrivateRun:
         """
         return Question(question, self.template, self.model, self.config, self.form).prompt
 
-    def memory(self, where: Where | None) -> AnswerMemory | None:
-        """The memory of released answers.
-
-        Args:
-            where: Filter on metadata of the search.
+    def require_memory(self, search: Search) -> None:
+        """Check that the memory of released answers, if there is one, is that of these documents.
 
         Raises:
-            ConfigurationError: It is that of other documents.
+            ConfigurationError: It is that of others.
         """
-        memory = self.knowledge.memory
-        if memory is not None:
-            memory.require_documents(self.corpus, where)
-        return memory
+        if self.knowledge.memory is not None:
+            name = self.corpus or search.corpus_name
+            self.knowledge.memory.require_documents(name, search.filter)
 
     def search(self, documents: Documents) -> Search:
         """The search for the units that answer; nothing is looked at yet."""
@@ -112,17 +108,18 @@ class PrivateRun:
 
     def open_account(
         self,
+        source: str | None,
         *,
         rho: float,
         at_least: float | None = None,
         units: Sequence[str] | None = None,
         delta: float = 0.0,
     ) -> Account:
-        """Open an account; see `dpicl_rag.ledger.open_account`."""
+        """Open an account of documents of a corpus; see `dpicl_rag.ledger.open_account`."""
         return open_account(
             self.ledger,
-            corpus=self.booked_under,
-            source=self.source,
+            corpus=self.booked_under(source),
+            source=source or None,
             caller=self.caller,
             rho=rho,
             at_least=at_least,
@@ -130,15 +127,16 @@ class PrivateRun:
             delta=delta,
         )
 
-    def every_unit_has(self, rho: float) -> bool:
+    def every_unit_has(self, rho: float, source: str | None) -> bool:
         """Whether no unit can have less left, by public numbers.
 
         Args:
             rho: zCDP.
+            source: Name of the corpus that the documents are from.
         """
         if self.ledger is None:
             return True
-        left = least_unit_remaining(self.ledger.status(), self.booked_under)
+        left = least_unit_remaining(self.ledger.status(), self.booked_under(source))
         return left is None or left >= rho
 
     def experts(
@@ -154,7 +152,7 @@ class PrivateRun:
             question=question,
             search=search,
             plan=plan,
-            open_account=self.open_account,
+            open_account=partial(self.open_account, search.corpus_name),
             randomness=self.randomness,
             digest=digest,
             reading=reading,

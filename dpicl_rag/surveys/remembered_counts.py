@@ -85,7 +85,8 @@ def remembered(documents: Documents, run: PrivateRun, *, fresh: bool) -> Remembe
     search = all_units(documents, run.config.privacy_unit)
     if shaped_by(search) is None:
         return Remembered()
-    return Remembered(run.memory(search.filter), fresh)
+    run.require_memory(search)
+    return Remembered(run.knowledge.memory, fresh)
 
 
 def _read(entry: Entry, kind: type[R]) -> R:

@@ -17,7 +17,7 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
-from dpicl_rag.retrieval.retrievers import Documents, vectors_of
+from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of, vectors_of
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.count_plans import ThemeCounts, survey_plan, tally_search
@@ -91,7 +91,7 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
             raise ConfigurationError(
                 "the question is near to nearly all words of the vocabulary; give it more words"
             )
-        with run.open_account(rho=plan.rho) as account:
+        with run.open_account(corpus_name_of(documents), rho=plan.rho) as account:
             if reading is not None:
                 if search_rho > 0:
                     account.pay(plan.search_rho)

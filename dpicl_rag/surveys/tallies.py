@@ -24,7 +24,13 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import label_tokens
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.retrievers import Documents, all_units, shaped_by, vectors_of
+from dpicl_rag.retrieval.retrievers import (
+    Documents,
+    all_units,
+    corpus_name_of,
+    shaped_by,
+    vectors_of,
+)
 from dpicl_rag.surveys.count_plans import tally_plan, tally_search, units_of_a_step
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions_in_steps
 from dpicl_rag.surveys.released_counts import Counted
@@ -144,7 +150,7 @@ def _counted(
     plan = tally_plan(config, search.stability, search.rho(config.adjacency), bins, most)
     longest = max(map(len, tokens))
     allowance = prompt.allowance(model, config.unit_tokens, longest)
-    complete = not plan.individual or run.every_unit_has(plan.rho)
+    complete = not plan.individual or run.every_unit_has(plan.rho, search.corpus_name)
     how = label_reading(reader, model, question, labels, prompt, tokens, allowance, most=most)
     experts = run.experts(question, search, plan, how.digest, how.reading)
     together = units_of_a_step(allowance + len(prompt.suffix) + longest)
@@ -172,7 +178,7 @@ def _nearest_labels(
     plan = tally_plan(run.config, DIRECT, 0.0, len(request.labels), request.most)
     texts = [f"{request.asked()} {label}".strip() for label in request.labels]
     public = Vocabulary.embedded(texts, embedder)
-    with run.open_account(rho=plan.rho) as account:
+    with run.open_account(corpus_name_of(documents), rho=plan.rho) as account:
         vectors = vectors_of(documents, embedder, run.config.privacy_unit)
         asked = vectors.sampled(request.sample, run.randomness)
         *counts, _ = nearest_words(asked.blocks, public.vectors, request.most)

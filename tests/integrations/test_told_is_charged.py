@@ -55,7 +55,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
 
     def stop(plan: Any, open_account: Any, **_: Any) -> None:
-        found.append((plan, open_account.__self__.booked))
+        found.append((plan, open_account.func.__self__.booked))
         raise EnoughError("seen")
 
     monkeypatch.setattr("dpicl_rag.answering.private_run.gather", stop)

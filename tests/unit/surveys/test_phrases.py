@@ -94,7 +94,7 @@ def test_what_a_reader_cannot_survey_is_refused(alone, tiny_model):
         survey(PrivateContextLLM(tiny_model), pets(), by="model")
     with pytest.raises(ConfigurationError, match="needs the vectors of a corpus"):
         survey(llm, pets(), "dogs?", by="model", threshold=0.3)
-    search = llm._run(Request.of("answer"), ()).search(ScoredUnits({"a": [0.9]}))
+    search = llm._run(Request.of("answer")).search(ScoredUnits({"a": [0.9]}))
     with pytest.raises(ConfigurationError, match="all units are surveyed"):
         survey(llm, search, by="model")
 
