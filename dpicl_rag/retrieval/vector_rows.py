@@ -334,7 +334,9 @@ def width_of(dimensions: int) -> int:
 
 def padded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Vectors ``[n, d]`` in rows of an even width."""
-    return np.pad(np.asarray(vectors, dtype=np.float32), ((0, 0), (0, vectors.shape[1] % 2)))
+    rows = np.zeros((len(vectors), width_of(vectors.shape[1])), dtype=np.float32)
+    rows[:, : vectors.shape[1]] = vectors
+    return rows
 
 
 def checksums(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
