@@ -43,7 +43,7 @@ from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
-from dpicl_rag.retrieval.given import as_retriever
+from dpicl_rag.retrieval.retrievers import as_retriever
 from dpicl_research.embedding_aggregation import EmbeddingAggregation
 from dpicl_research.keyword_aggregation import KeywordAggregation, words_of
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from dpicl_rag.language_models.base import Input, LanguageModel, Progress
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress, WrappedModel
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.language_models.transformers_rows import TransformersRows
-from dpicl_rag.language_models.wrapped_model import WrappedModel
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = tuple[int, ...]

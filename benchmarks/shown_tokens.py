@@ -23,7 +23,7 @@ from demos.inbox.generator import generate
 from dpicl_rag import Corpus, NotPrivateWarning, PrivateContextLLM, load
 from dpicl_rag.configuration import UtilityName
 from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
+from dpicl_rag.language_models.openai_compatible.server_rows import expert_rows, public_row
 from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep
 

@@ -55,7 +55,7 @@ from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.mechanisms.utilities import Utility
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 DELTA = 1e-5
 EPSILONS = (8.0, 4.0, 2.0, 1.0)

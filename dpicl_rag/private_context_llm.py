@@ -35,20 +35,19 @@ from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
-from dpicl_rag.knowledge.joined import as_knowledge
+from dpicl_rag.knowledge.public_knowledge import as_knowledge
 from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
-from dpicl_rag.language_models.readers.notes import notes
-from dpicl_rag.language_models.readers.polish import polished
+from dpicl_rag.language_models.readers.notes import notes, polished
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt, PromptTemplate, plain
 from dpicl_rag.results import PrivateAnswer
-from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
+from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, as_retriever
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.surveys.counts_units import CountsUnits
 

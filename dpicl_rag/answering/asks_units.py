@@ -11,12 +11,12 @@ from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt, PromptTemplate
-from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.retrieval.search import Search
 
 if TYPE_CHECKING:
     from dpicl_rag.knowledge.answer_memory import AnswerMemory
-    from dpicl_rag.knowledge.joined import JoinedKnowledge
+    from dpicl_rag.knowledge.public_knowledge import JoinedKnowledge
     from dpicl_rag.ledger import Ledger
 
 

@@ -21,7 +21,7 @@ from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Naming, supports
 from dpicl_rag.answering.whole_answers import Hear
-from dpicl_rag.knowledge.asking_part import asking_part
+from dpicl_rag.knowledge.answer_memory import asking_part
 from dpicl_rag.language_models.base import Rows, SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation

@@ -17,7 +17,7 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.methods.registry import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, label_tokens
 from dpicl_rag.results import PrivateLabel
-from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.retrieval.retrievers import Documents
 
 
 class ChoosesLabels(AsksUnits):

@@ -19,7 +19,7 @@ from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search
 
 M = TypeVar("M", bound=Charged)

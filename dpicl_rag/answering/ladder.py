@@ -22,7 +22,7 @@ from statistics import NormalDist
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.private_counts import Agreement, TopCount
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 _MOSTLY = 0.9
 

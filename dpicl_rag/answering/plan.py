@@ -34,7 +34,7 @@ from dpicl_rag.mechanisms.utilities import (
     Utility,
     Vote,
 )
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search
 
 # Something is left for tokens where counts of support take much.

@@ -24,9 +24,8 @@ from dataclasses import dataclass, replace
 from dpicl_rag.answering.ballot import ballot_for
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read_alone
 from dpicl_rag.answering.question import Question
-from dpicl_rag.knowledge.answer_memory import AnswerMemory
-from dpicl_rag.knowledge.asking_part import shorter_questions
-from dpicl_rag.knowledge.entry import Entry
+from dpicl_rag.knowledge.answer_file import Entry
+from dpicl_rag.knowledge.answer_memory import AnswerMemory, shorter_questions
 from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.language_models.out_of_memory import enough_memory

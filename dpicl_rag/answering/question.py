@@ -8,7 +8,7 @@ from functools import cached_property
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.knowledge.asking_part import asking_part
+from dpicl_rag.knowledge.answer_memory import asking_part
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import Prompt, PromptTemplate
 

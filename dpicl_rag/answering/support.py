@@ -20,7 +20,7 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DistantStep, Step
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 # Of 704 medical records that state a right answer 704 agree, of 264 others that are near to the
 # question none (python -m benchmarks.spending). The first is the mean log-probability of a token,

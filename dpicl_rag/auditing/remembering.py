@@ -7,9 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 
 import torch
 
-from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows, WrappedModel
 from dpicl_rag.language_models.transformers_rows import TransformersRows
-from dpicl_rag.language_models.wrapped_model import WrappedModel
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = tuple[int, ...]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpicl_rag.answering.private_stream import PrivateStream
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.results import PrivateAnswer
-    from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+    from dpicl_rag.retrieval.stored_record import SyntheticOrigin
     from dpicl_rag.stores.chroma import ChromaCollection
 
 _RELEASED = "interrupted; what was released is paid for"
@@ -197,7 +197,7 @@ def _print_plan(
     from rich.table import Table
 
     from dpicl_rag.answering.answer_cost import AnswerCost
-    from dpicl_rag.knowledge.public_documents import PublicDocuments
+    from dpicl_rag.knowledge.public_knowledge import PublicDocuments
     from dpicl_rag.ledger.status import least_remaining
 
     for public in answering.public or ():

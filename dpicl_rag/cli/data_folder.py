@@ -178,9 +178,9 @@ def open_corpus(
     name: str, path: str | None, embedder: str | None
 ) -> Iterator[Corpus | ChromaCollection]:
     """Open an existing corpus, or a Chroma collection by its address."""
-    from dpicl_rag.corpora import opening
+    from dpicl_rag.corpora.corpus import open_corpus
 
-    corpus = opening.open_corpus(name, path, embedder=load_embedder(embedder))
+    corpus = open_corpus(name, path, embedder=load_embedder(embedder))
     try:
         yield corpus
     finally:

@@ -14,8 +14,7 @@ from dpicl_rag.errors import KnowledgeError
 
 if TYPE_CHECKING:
     from dpicl_rag.knowledge import Entry
-    from dpicl_rag.knowledge.answer_file import AnswerFile
-    from dpicl_rag.knowledge.memory_scope import MemoryScope
+    from dpicl_rag.knowledge.answer_file import AnswerFile, MemoryScope
 
 app = typer.Typer(
     help="Show, correct and clear the answers that were released before. They are public; who "
@@ -106,7 +105,7 @@ def _given(corpus: str | None, caller: str | None) -> list[tuple[str, str]]:
 
 
 def _scope(corpus: str | None, caller: str | None) -> MemoryScope:
-    from dpicl_rag.knowledge.memory_scope import MemoryScope
+    from dpicl_rag.knowledge.answer_file import MemoryScope
 
     return MemoryScope(corpus, caller)
 

@@ -37,8 +37,8 @@ def probe_reader(
     Made-up public documents are read alone and among others, in other orders. Ends with status 1
     where the same document gets another reply.
     """
+    from dpicl_rag.language_models.readers.as_reader import independent
     from dpicl_rag.language_models.readers.chat_endpoint import chat_endpoint
-    from dpicl_rag.language_models.readers.independence import independent
 
     with console.Bar("Asking the reader", quiet=quiet) as bar:
         equal = independent(chat_endpoint(reader), calls=calls, on_progress=bar.update)

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from dpicl_rag.corpora.adding import Adding, Ingested, finish_begun
-from dpicl_rag.corpora.chunking import split_text
-from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.corpus_schema import CORPUS
+from dpicl_rag.corpora.contents import CORPUS, Contents
 from dpicl_rag.corpora.folder import (
     SUFFIX,
     corpus_file,
@@ -22,15 +20,13 @@ from dpicl_rag.corpora.folder import (
     make_folder,
     require_corpus_name,
 )
-from dpicl_rag.corpora.followed import Followed
-from dpicl_rag.corpora.forgetting import forget, units_of
-from dpicl_rag.corpora.holdings import Held, Holdings
+from dpicl_rag.corpora.holdings import Followed, Held, Holdings
 from dpicl_rag.corpora.joins import Join, described
-from dpicl_rag.corpora.passages import named, stored_unit
+from dpicl_rag.corpora.passages import named, split_text, stored_unit
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.scanning import scan, unit_vectors
 from dpicl_rag.corpora.storage import PATIENCE_S, Storage
-from dpicl_rag.corpora.unit_accounts import Accounts
+from dpicl_rag.corpora.unit_changes import Accounts, forget, units_of
 from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database
@@ -38,19 +34,19 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.shared_keys import Joins, name_key
 from dpicl_rag.loaders.taken_over import taken_over
-from dpicl_rag.retrieval.defects import Defect, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.metadata_filters import filter_from
-from dpicl_rag.retrieval.stored_record import StoredRecord
-from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, SyntheticOrigin, find_defects
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import NearUnits, Where
+from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.stores.chroma import ChromaCollection
+
 
 _NAME, _EMBEDDER, _SIZE, _OVERLAP, _PUBLIC = "name", "embedder", "size", "overlap", "public"
 
@@ -448,3 +444,21 @@ def make_corpus(
     with closing(Database(file, CORPUS, busy_timeout=PATIENCE_S)) as database:
         database.make_ready()
         database.write(work)
+
+
+def open_corpus(
+    name: str, path: str | Path | None = None, *, embedder: Embedder | None = None
+) -> Corpus | ChromaCollection:
+    """Open a corpus by its name, or a Chroma collection by its address.
+
+    Args:
+        name: A name, or ``chroma:FOLDER-OR-URL#COLLECTION``; see `CollectionAddress`.
+        path: Folder of the corpora; the user's data folder if None.
+        embedder: What it was filled with; the packaged model if None.
+
+    Raises:
+        CorpusError: There is none, or it cannot be opened.
+    """
+    if CollectionAddress.of(name) is not None:
+        return ChromaCollection.open(name, embedder=embedder)
+    return Corpus.open(name, path, embedder=embedder)

@@ -1,20 +1,32 @@
-"""Passages: how a corpus cuts a document, and what identifies it."""
+"""Passages: cuts of a document that an embedding model reads whole, and what identifies it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dpicl_rag.corpora.chunking import split_text
 from dpicl_rag.documents import Document
-from dpicl_rag.errors import CorpusError
+from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.loaders.shared_keys import digest_of, is_tied, names_in
 
 LONGEST_FIELD = 1000
 MOST_FIELDS = 16_000
 """Letters of one field of a document, and of all of them, that a corpus keeps."""
+
+
+# From the most to the least welcome place to cut: after a paragraph, a line, a sentence, a word.
+_BOUNDARIES = (
+    re.compile(r"\n\s*\n"),
+    re.compile(r"\n"),
+    re.compile(r"(?<=[.!?…])\s|(?<=[.!?…][\"'”’)\]])\s|(?<=[。！？])"),
+    re.compile(r"\s"),
+)
+
+
+_LOOK_AHEAD = 8  # a paragraph's end may begin within the limit and be complete only after it
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -133,6 +145,54 @@ def stored_unit(unit: str) -> str:
     return unit
 
 
+def storable(text: str) -> str:
+    """The text as it is stored: without lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def split_text(text: str, size: int = 800, overlap: int = 80) -> list[str]:
+    """Cut a text into passages of at most ``size`` characters.
+
+    A passage ends at the last paragraph, line, sentence or word boundary (in that order of
+    preference) in the second half of its room, and in the middle of a word only where there is no
+    boundary at all. The next one starts up to ``overlap`` characters earlier, at a word, so that a
+    fact which straddles a cut is whole in one of the two.
+
+    800 characters of English are about 180 word pieces, within the 256 of the default embedding
+    model with room for text that tokenizes badly.
+
+    Args:
+        text: Any text.
+        size: Longest passage, in characters.
+        overlap: Longest text repeated between neighbours, in characters; less than half of
+            ``size``.
+
+    Returns:
+        Passages in order, stripped, none of them empty. A text of white space alone has none.
+
+    Raises:
+        ConfigurationError: A length is out of range.
+    """
+    if size < 1:
+        raise ConfigurationError("size must be at least 1 character")
+    if not 0 <= overlap < max(size / 2, 1):
+        raise ConfigurationError("overlap must be at least 0 and less than half of size")
+    text = text.strip()
+    passages: list[str] = []
+    start = reached = 0
+    while len(text) - start > size:
+        end = _cut(text, start, start + size)
+        passage = text[start:end].rstrip()
+        # Before a run of white space a cut can find no more than what the last passage ended with.
+        if start + len(passage) > reached:
+            passages.append(passage)
+            reached = start + len(passage)
+        start = _restart(text, end, overlap)
+    if start < len(text):
+        passages.append(text[start:])
+    return passages
+
+
 def _digest(unit: str, text: str) -> bytes:
     return hashlib.sha256(json.dumps([unit, text]).encode()).digest()
 
@@ -148,6 +208,21 @@ def _former_names(document: Document, names: Sequence[str]) -> Sequence[str]:
     return [name for name in own if name != document.unit]
 
 
-def storable(text: str) -> str:
-    """The text as it is stored: without lone surrogates."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _cut(text: str, start: int, limit: int) -> int:
+    """The end of the passage that begins at ``start``: at most ``limit``."""
+    middle = start + (limit - start + 1) // 2
+    for boundary in _BOUNDARIES:
+        found = boundary.finditer(text, middle, limit + _LOOK_AHEAD)
+        ends = [match.start() for match in found if match.start() <= limit]
+        if ends:
+            return ends[-1]
+    return limit
+
+
+def _restart(text: str, end: int, overlap: int) -> int:
+    """The start of the passage after ``end``: a word's start at most ``overlap`` before it."""
+    word = re.compile(r"(?<=\s)\S").search(text, end - overlap, end) if overlap else None
+    start = word.start() if word else end
+    while start < len(text) and text[start].isspace():
+        start += 1
+    return start

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 
-from dpicl_rag.corpora import anew as made_anew
+from dpicl_rag.corpora import unit_changes
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.joins import Join
+from dpicl_rag.corpora.joins import Join, Tie
 from dpicl_rag.corpora.passages import labels
 from dpicl_rag.corpora.register import Register, key_hash
-from dpicl_rag.corpora.separation import Tie
-from dpicl_rag.corpora.unit_accounts import Accounts
+from dpicl_rag.corpora.unit_changes import Accounts
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.loaders.mail import keys_of_stored
@@ -35,8 +34,7 @@ from dpicl_rag.loaders.shared_keys import (
     offers_of,
     tying,
 )
-from dpicl_rag.retrieval import kinds
-from dpicl_rag.retrieval.kinds import in_words
+from dpicl_rag.retrieval.stored_record import in_words, require_kind
 
 KIND, MADE_ANEW = "kind of unit", "made anew"
 """What a corpus says of itself: what a unit is, and whether it was another before."""
@@ -91,7 +89,7 @@ def place(
         register: Of the corpus.
         accounts: Of its units.
         joins: Whether a document may make more than `MOST_UNITS` units one, or is withheld.
-        anew: Where the corpus has another kind of unit, make it anew; see ``anew.py``.
+        anew: Where the corpus has another kind of unit, make it anew; see `unit_changes`.
 
     Raises:
         CorpusError: The corpus has another kind of unit. Whatever ``accounts`` raises.
@@ -99,10 +97,10 @@ def place(
     kind = _kind(documents)
     meta = contents.meta()
     recorded = meta.get(KIND)
-    is_anew = anew and made_anew.is_asked_for(corpus, recorded, kind)
+    is_anew = anew and unit_changes.is_asked_for(corpus, recorded, kind)
     if not is_anew and kind is not None:
-        kinds.require(corpus, recorded, kind)
-    documents = made_anew.tied(documents) if is_anew or meta.get(MADE_ANEW) else documents
+        require_kind(corpus, recorded, kind)
+    documents = unit_changes.tied(documents) if is_anew or meta.get(MADE_ANEW) else documents
     named = {*keys_of(filter(is_tied, documents)), *register.units(keys_of(documents))}
     documents = [_by_name(document, named) for document in documents]
     there = register.documents(digest_of(document) for document in documents if is_tied(document))
@@ -123,7 +121,7 @@ def place(
         known, offered, split = _looked_up([*left, *messages], contents, register)
     found = identify([*left, *messages], known, offered, split)
     made = _joins(left, found, known, offered, there)
-    leaves = made_anew.leaving(left, found, corpus, contents, joins) if is_anew else set()
+    leaves = unit_changes.leaving(left, found, corpus, contents, joins) if is_anew else set()
     if made:
         accounts.join(found.merged)
         contents.merge(found.merged)
@@ -138,7 +136,7 @@ def place(
         },
     )
     if is_anew:
-        made_anew.leave(contents, register, leaves)
+        unit_changes.leave(contents, register, leaves)
         contents.set_meta({KIND: kind, MADE_ANEW: True})
     elif is_new:
         contents.set_meta({KIND: kind})

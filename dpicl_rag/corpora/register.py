@@ -13,10 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from dpicl_rag.corpora.corpus_schema import KEY, META, OFFER, PARTED
-from dpicl_rag.corpora.corpus_schema import TIE as TIES
-from dpicl_rag.corpora.joins import Join
-from dpicl_rag.corpora.separation import Separation, Tie
+from dpicl_rag.corpora.contents import KEY, META, OFFER, PARTED
+from dpicl_rag.corpora.contents import TIE as TIES
+from dpicl_rag.corpora.joins import Join, Separation, Tie
 from dpicl_rag.loaders.shared_keys import name_key, own_digest
 
 _PENDING = "separation"

@@ -19,16 +19,14 @@ from typing import TypeVar
 import numpy as np
 from filelock import FileLock, Timeout
 
-from dpicl_rag.corpora.contents import Contents, Embedded
-from dpicl_rag.corpora.corpus_schema import CORPUS
+from dpicl_rag.corpora.contents import CORPUS, Contents, Embedded
 from dpicl_rag.corpora.folder import found_file, lock_file, vectors_file
-from dpicl_rag.corpora.vector_file import VectorFile
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.checked_table import pages
 from dpicl_rag.files.database import Database
 from dpicl_rag.files.named_file import NamedFile
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.vector_rows import DamagedError, VectorRows, checksums
+from dpicl_rag.retrieval.vector_rows import DamagedError, VectorFile, VectorRows, checksums
 from dpicl_rag.retrieval.vectors import on_grid
 
 T = TypeVar("T")

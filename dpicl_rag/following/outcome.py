@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpicl_rag.corpora.adding import Ingested
-from dpicl_rag.corpora.followed import Followed
+from dpicl_rag.corpora.holdings import Followed
 from dpicl_rag.corpora.joins import Join
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders.load_report import Skipped

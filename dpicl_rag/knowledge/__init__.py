@@ -1,10 +1,13 @@
 """Public knowledge: texts that the public row reads, so that an answer pays only for news."""
 
+from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory, NotRememberedWarning
-from dpicl_rag.knowledge.base import Knowledge
-from dpicl_rag.knowledge.entry import Entry
-from dpicl_rag.knowledge.joined import JoinedKnowledge, as_knowledge
-from dpicl_rag.knowledge.public_documents import PublicDocuments
+from dpicl_rag.knowledge.public_knowledge import (
+    JoinedKnowledge,
+    Knowledge,
+    PublicDocuments,
+    as_knowledge,
+)
 
 __all__ = [
     "AnswerMemory",

@@ -1,20 +1,24 @@
-"""The file of released answers, of all corpora and callers: for who runs the system."""
+"""The file of released answers, of all corpora and callers: for who runs the system.
+
+Answers are public; who asked what may not be, so the file is made for its owner alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from dpicl_rag.errors import KnowledgeError
+from dpicl_rag.files.database import FileKind
 from dpicl_rag.files.named_file import NamedFile
-from dpicl_rag.knowledge.entry import Entry
-from dpicl_rag.knowledge.memory_schema import MEMORY
-from dpicl_rag.knowledge.memory_scope import ALL, MemoryScope
 
 _COLUMNS = (
     "id, corpus, caller, question, answer, epsilon, delta, released, numbers, whole, edited, drawn"
@@ -22,6 +26,121 @@ _COLUMNS = (
 _COMPARED = 10_000  # newest entries that a question is compared with
 
 EntryRow = tuple[int, str, str, str, str, float, float, int, str, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A question and the answer that was released to it. Public to who may read the memory.
+
+    Attributes:
+        id: Number in its file; never used again.
+        corpus: The corpus that was asked.
+        caller: Who asked; None where nobody was named.
+        question: As it was asked.
+        answer: The released text, or what the operator put in its place.
+        epsilon: What the answer cost, (epsilon, delta)-DP; 0 where it was written by hand.
+        delta: See ``epsilon``.
+        time: When it was released, UTC.
+        whole: Whether the answer ended by itself. One that was cut off informs others, and the same
+            question is asked anew.
+        edited: Whether the operator corrected it. No drawn answer takes its place then.
+        drawn: Whether it was drawn token by token where experts could have said the same and did
+            not. It informs others only where nothing else does.
+        numbers: Those of a count, as JSON; ``""`` of an answer. A count informs no answer.
+    """
+
+    id: int
+    corpus: str
+    caller: str | None
+    question: str
+    answer: str
+    epsilon: float
+    delta: float
+    time: datetime
+    whole: bool
+    edited: bool
+    drawn: bool = False
+    numbers: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its text for the public row."""
+        return f"Question: {self.question}\nAnswer: {self.answer}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScope:
+    """Entries of one corpus, one caller, one key and one filter; None stands for all of a kind.
+
+    Attributes:
+        corpus: Name of the corpus.
+        caller: Who asked; ``""`` is nobody.
+        part: The filter on metadata that the answers were found under, see `part_of`.
+        key: The key of a server that asked; ``""`` is none.
+    """
+
+    corpus: str | None = None
+    caller: str | None = None
+    part: str | None = None
+    key: str | None = None
+
+    def condition(self) -> tuple[str, list[str]]:
+        """A condition of SQL with its parameters."""
+        named = {"corpus": self.corpus, "caller": self.caller, "part": self.part, "key": self.key}
+        given = {name: value for name, value in named.items() if value is not None}
+        words = " AND ".join(f"{name} = ?" for name in given)  # four constants
+        return words or "TRUE", list(given.values())
+
+
+ALL = MemoryScope()
+
+
+def part_of(where: Mapping[str, Any] | None) -> str:
+    """A filter on metadata in one spelling; ``""`` for none."""
+    return "" if not where else json.dumps(where, sort_keys=True, ensure_ascii=True, default=str)
+
+
+_SCHEMA = (
+    # key: the server's key that asked, '' for none. A key made again under a name is another one.
+    # words: the question as it is compared. form: what else shaped the answer; '' fits every one.
+    # drawn: token by token, where experts did not say the same.
+    # numbers: those of a count, as JSON; '' of an answer.
+    # AUTOINCREMENT: a number that was shown is never another entry's.
+    """CREATE TABLE entry (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        corpus TEXT NOT NULL CHECK (typeof(corpus) = 'text'),
+        caller TEXT NOT NULL CHECK (typeof(caller) = 'text'),
+        part TEXT NOT NULL CHECK (typeof(part) = 'text'),
+        key TEXT NOT NULL CHECK (typeof(key) = 'text'),
+        form TEXT NOT NULL CHECK (typeof(form) = 'text'),
+        words TEXT NOT NULL CHECK (typeof(words) = 'text'),
+        question TEXT NOT NULL CHECK (typeof(question) = 'text'),
+        answer TEXT NOT NULL CHECK (typeof(answer) = 'text'),
+        epsilon REAL NOT NULL CHECK (typeof(epsilon) = 'real' AND epsilon >= 0),
+        delta REAL NOT NULL CHECK (typeof(delta) = 'real' AND delta BETWEEN 0 AND 1),
+        released INTEGER NOT NULL
+            CHECK (typeof(released) = 'integer' AND released BETWEEN 0 AND 200000000000),
+        whole INTEGER NOT NULL CHECK (whole IN (0, 1)),
+        edited INTEGER NOT NULL DEFAULT 0 CHECK (edited IN (0, 1)),
+        embedder TEXT,
+        vector BLOB CHECK (vector IS NULL OR typeof(vector) = 'blob'),
+        drawn INTEGER NOT NULL DEFAULT 0 CHECK (drawn IN (0, 1)),
+        numbers TEXT NOT NULL DEFAULT '' CHECK (typeof(numbers) = 'text'),
+        UNIQUE (corpus, caller, part, key, form, words)
+    )""",
+)
+
+
+MEMORY = FileKind(
+    noun="memory",
+    holds="the answers in it",
+    error=KnowledgeError,
+    application_id=0x4450414D,  # "DPAM"
+    version=5,
+    schema=_SCHEMA,
+    remedy="go on with that version, or delete the file: its answers are then forgotten, and cost "
+    "again what they cost",
+)
 
 
 class AnswerFile:

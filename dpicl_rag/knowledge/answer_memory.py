@@ -1,11 +1,12 @@
-"""The memory of released answers, of one corpus and one caller."""
+"""The memory of released answers of one corpus and one caller, and equality of questions."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,19 +14,23 @@ import numpy.typing as npt
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
-from dpicl_rag.knowledge.answer_file import AnswerFile
-from dpicl_rag.knowledge.asking_part import shorter_questions
-from dpicl_rag.knowledge.entry import Entry
-from dpicl_rag.knowledge.memory_scope import MemoryScope, part_of
-from dpicl_rag.knowledge.same_question import same_words
+from dpicl_rag.knowledge.answer_file import AnswerFile, Entry, MemoryScope, part_of
 from dpicl_rag.ledger.scope import require_name
+from dpicl_rag.normal_forms import normal_form
 
 if TYPE_CHECKING:
     from dpicl_rag.results import Paid, PrivateAnswer
     from dpicl_rag.retrieval.embeddings import Embedder
 
+
 NEIGHBOURS = 4
 LEAST = 0.5
+
+
+_ENDING = " .?!\u061f\u3002"  # the Arabic question mark and the ideographic full stop have no NFKC
+
+
+_BETWEEN = re.compile(r"(?<=[.!?:])\s+")
 
 
 class NotRememberedWarning(UserWarning):
@@ -300,3 +305,35 @@ def _name(kind: str, name: str | None) -> str:
 def _text(given: str) -> str:
     """The text as a file can hold it: a lone surrogate, as broken input has them, is a mark."""
     return given.encode("utf-8", "replace").decode()
+
+
+def same_words(question: str) -> str:
+    """The question as it is compared: two are the same if this is equal.
+
+    Width and other compatible forms (NFKC), case, white space and the mark at the end make no
+    difference. Nothing else is taken away: ``C`` and ``C#`` are two questions.
+    """
+    folded = normal_form("NFKC", question).casefold()
+    spaced = " ".join(normal_form("NFKC", folded).split())
+    return spaced.rstrip(_ENDING) or spaced
+
+
+def asking_part(question: str) -> str:
+    """The sentences that ask; the whole question where none does, or all do. Public.
+
+    Args:
+        question: What is asked. A colon ends a sentence, too: "A lady writes: When do you open?"
+    """
+    parts = _BETWEEN.split(question.strip())
+    asking = _asking(parts)
+    return " ".join(asking) if 0 < len(asking) < len(parts) else question
+
+
+def shorter_questions(question: str) -> list[str]:
+    """The part that asks, and the last sentence of it; none that is the whole question. Public."""
+    last = _asking(_BETWEEN.split(question.strip()))[-1:]
+    return [part for part in dict.fromkeys((asking_part(question), *last)) if part != question]
+
+
+def _asking(parts: Sequence[str]) -> list[str]:
+    return [part for part in parts if part.endswith("?")]

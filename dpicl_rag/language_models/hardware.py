@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
 import re
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import torch
 
 _LIBRARIES = re.compile(
@@ -134,3 +137,41 @@ def _has_16_bits() -> bool:
     amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     avx = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
     return bool(amx() or avx())
+
+
+class ProbeResults:
+    """Statements that were seen to hold; kept in memory and, with ``folder``, on disk.
+
+    What does not hold is tried again by the next process: the cause may have been the moment.
+
+    Args:
+        folder: Where empty files are kept, named by hashes. None keeps nothing on disk.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._known: dict[str, bool] = {}
+        self._lock = threading.Lock()
+
+    def holds(self, key: str, attempt: Callable[[], bool]) -> bool:
+        """Whether it holds, tried at most once.
+
+        Args:
+            key: Everything that it depends on.
+            attempt: Tries it.
+        """
+        with self._lock:
+            if key not in self._known:
+                file = self._folder and self._folder / hashlib.sha256(key.encode()).hexdigest()
+                kept = file is not None and file.exists()
+                self._known[key] = kept or attempt()
+                if file is not None and self._known[key] and not kept:
+                    with contextlib.suppress(OSError):  # then it is tried again
+                        file.parent.mkdir(parents=True, exist_ok=True)
+                        file.touch()
+            return self._known[key]
+
+
+def on_this_machine() -> ProbeResults:
+    """Those in the user's cache folder."""
+    return ProbeResults(platformdirs.user_cache_path("dpicl-rag") / "probes")

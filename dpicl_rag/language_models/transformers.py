@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -12,18 +14,16 @@ from typing import TYPE_CHECKING, Literal, cast
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ModelError
-from dpicl_rag.language_models import probe, token_inputs
+from dpicl_rag.language_models import probe
 from dpicl_rag.language_models.attention import as_it_is
 from dpicl_rag.language_models.base import Input, Progress, in_tenths
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
-from dpicl_rag.language_models.hardware import faster_dtype, machine
+from dpicl_rag.language_models.hardware import ProbeResults, faster_dtype, machine, on_this_machine
 from dpicl_rag.language_models.lone_rows import LoneRows
-from dpicl_rag.language_models.names import located
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.packed_rows import PackedRows, SingleRow
 from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.probe_results import ProbeResults, on_this_machine
-from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
+from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer, require_room
 from dpicl_rag.language_models.transformers_rows import (
     CachedStates,
     Tokens,
@@ -31,9 +31,25 @@ from dpicl_rag.language_models.transformers_rows import (
     in_company,
 )
 from dpicl_rag.language_models.turns import undisturbed
+from dpicl_rag.weights import hub
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+# Instruction models under Apache-2.0 that need no account, of 1.5, 4 and 7.6 billion parameters.
+SIZES = {
+    "small": ("Qwen/Qwen2.5-1.5B-Instruct", "989aa7980e4cf806f80c7fef2b1adb7bc71aa306"),
+    "medium": ("Qwen/Qwen3-4B-Instruct-2507", "cdbee75f17c01a7cc42f958dc650907174af0554"),
+    "large": ("Qwen/Qwen2.5-7B-Instruct", "a09a35458c702b33eeacc393d103063234e8bc28"),
+}
+# Models that are behind chat APIs alone, with and without their makers' names.
+_CHAT_API = re.compile(
+    r"((openai|azure|openrouter)[:/])*(gpt-[345]|chatgpt|o[1-9](-|$)|text-davinci)"
+    r"|((anthropic|bedrock|openrouter)[:/])*claude-"
+    r"|((google|google_genai|vertexai|openrouter)[:/])*gemini-"
+    r"|(grok-|mistral-(small|medium|large)|command-|deepseek-(chat|reasoner)$)",
+    re.IGNORECASE,
+)
 
 RowsClass = type[PackedRows] | type[LoneRows]
 """A class of rows: sharing passes, or one at a time."""
@@ -124,7 +140,7 @@ class TransformersModel:
 
         Args:
             model: The id, the folder, or one of the sizes ``small``, ``medium`` and ``large``; see
-                ``names.SIZES``.
+                `SIZES`.
             device: Torch device; a GPU if there is one.
             dtype: Of weights, keys and values; by default 16 bits where the hardware is faster
                 with them.
@@ -168,7 +184,7 @@ class TransformersModel:
 
     def digest(self, passages: Sequence[str], most: int) -> tuple[int, ...]:
         """Token ids of passages, the earliest first, at most ``most``; none for no text."""
-        return token_inputs.digest(self.tokenizer, passages, most)
+        return self.tokenizer.encode_passages(passages, most)
 
     def read(
         self,
@@ -188,7 +204,7 @@ class TransformersModel:
             ModelError: There is not enough memory.
         """
         head, own = tuple(prefix), cast("Sequence[tuple[int, ...]]", inputs)
-        token_inputs.require_room(head, own, room, self.context_length)
+        require_room(head, own, room, self.context_length)
         advance = in_tenths(sum(map(len, own)), on_progress)
         if self._alone and len(own) != 1:
             # An expert's bits would follow from how many others there are.
@@ -281,3 +297,43 @@ def context_length_of(config: PretrainedConfig) -> int:
             limit = limit or getattr(config, "original_max_position_embeddings", None) or found
             found = min(found, int(limit) - 1)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The place of a model for its loader.
+
+    Attributes:
+        place: Folder, or id on the hub.
+        revision: Of the id; its newest if None.
+        offline: Whether the hub is left alone.
+    """
+
+    place: str
+    revision: str | None = None
+    offline: bool = True
+
+
+def located(name: str | Path) -> Named:
+    """The place of a language model, found out in seconds.
+
+    A text that is a size means that size, even where a folder is called so: ``./small`` is the
+    folder.
+
+    Raises:
+        ConfigurationError: The name is that of a chat API.
+        ModelError: There is no such model, or it is out of reach.
+    """
+    place, revision = (name, None) if isinstance(name, Path) else SIZES.get(name, (name, None))
+    folder = Path(place).expanduser()
+    if revision is None and folder.exists():
+        return Named(str(folder))
+    if _CHAT_API.match(str(place)):
+        raise ConfigurationError(
+            f"{place} is behind a chat API, which gives no log-probabilities of a prompt, and the "
+            "experts vote with those: name a model that runs here, such as small or "
+            "Qwen/Qwen2.5-7B-Instruct, or a server that gives them, openai+http://HOST:PORT/v1"
+        )
+    if isinstance(place, Path) or place.startswith((".", "~")) or folder.is_absolute():
+        raise ModelError(f"no model at {place}: give a folder with a saved model, or an id")
+    return Named(place, revision, offline=not hub.answers_for(place, revision))

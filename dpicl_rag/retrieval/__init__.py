@@ -1,21 +1,19 @@
 """Retrieval inside the guarantee: exact scores over all vectors, by privacy unit."""
 
 from dpicl_rag.retrieval.base import Candidates, ExactRetriever, Retrieved, Retriever
-from dpicl_rag.retrieval.given import (
-    Documents,
-    GivenDocuments,
-    as_retriever,
-    stability_of_list,
-)
 from dpicl_rag.retrieval.retrievers import (
     CountedRetriever,
+    Documents,
+    GivenDocuments,
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
     ThresholdRetriever,
     TopKRetriever,
+    as_retriever,
     refuse_approximate,
     retriever_over,
+    stability_of_list,
 )
 from dpicl_rag.retrieval.score_histogram import (
     ScoreHistogram,

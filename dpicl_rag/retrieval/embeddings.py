@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dpicl_rag._packaged import without_bars
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.weights import hub
-from dpicl_rag.weights.pinned import Pinned
+from dpicl_rag.weights.hub import Pinned
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -150,7 +150,7 @@ class _Loaded:
     """A model, and whether its texts may share passes."""
 
     def __init__(self, model: SentenceTransformer, fingerprint: str) -> None:
-        from dpicl_rag.language_models.probe_results import on_this_machine
+        from dpicl_rag.language_models.hardware import on_this_machine
         from dpicl_rag.retrieval.packed_texts import PackedTexts
 
         self.model = model

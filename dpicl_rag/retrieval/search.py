@@ -17,8 +17,7 @@ from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Candidates, Retrieved, Retriever
-from dpicl_rag.retrieval.count import CoinRate
+from dpicl_rag.retrieval.base import Candidates, CoinRate, Retrieved, Retriever
 from dpicl_rag.retrieval.search_bars import UNCOUNTED, Everything, Places, UnitBar, bins_of
 from dpicl_rag.retrieval.vectors import VectorSource, Where, scan
 

@@ -27,7 +27,7 @@ from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 UNITS = 64
 """How many units an answer over a whole corpus aims to read."""

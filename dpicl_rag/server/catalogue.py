@@ -14,8 +14,7 @@ from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge import AnswerMemory, Entry
-from dpicl_rag.knowledge.answer_file import AnswerFile
-from dpicl_rag.knowledge.memory_scope import MemoryScope, part_of
+from dpicl_rag.knowledge.answer_file import AnswerFile, MemoryScope, part_of
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.tokenizer import Tokenizer
@@ -25,7 +24,7 @@ from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.given import as_retriever
+from dpicl_rag.retrieval.retrievers import as_retriever
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.surveys.counts_units import ReadBy

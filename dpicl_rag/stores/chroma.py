@@ -27,17 +27,20 @@ from filelock import FileLock
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.files.checked_table import pages
-from dpicl_rag.retrieval import kinds
-from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.stored_record import StoredRecord
-from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+from dpicl_rag.retrieval.stored_record import (
+    Defect,
+    StoredRecord,
+    SyntheticOrigin,
+    find_defects,
+    record_of,
+    require_kind,
+)
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
 from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where, on_grid
 from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, cache_folder
-from dpicl_rag.stores.chroma_address import ChromaAddress
-from dpicl_rag.stores.chroma_client import guarded, opened, require_silent
+from dpicl_rag.stores.chroma_client import ChromaAddress, guarded, opened, require_silent
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -135,7 +138,7 @@ class ChromaCollection:
         self.public: bool = metadata.get(PUBLIC_FIELD) is True
         self.synthetic = SyntheticOrigin.of(metadata)
         recorded = metadata.get(_KIND)
-        if self.synthetic is None and not kinds.require(self.name, recorded, unit_field):
+        if self.synthetic is None and not require_kind(self.name, recorded, unit_field):
             _note_kind(collection, unit_field)
         self._unit_field = unit_field
         self._refresh = refresh

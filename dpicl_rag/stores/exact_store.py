@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import CorpusError, DPICLError
-from dpicl_rag.retrieval.defects import Defect, comparable, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter, filter_from
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, comparable, find_defects
 from dpicl_rag.retrieval.vectors import NearUnits, Where, on_grid
 
 T = TypeVar("T")

@@ -15,10 +15,9 @@ import numpy.typing as npt
 from dpicl_rag._packaged import optional
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.defects import NO_TEXT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import NO_TEXT, Defect, StoredRecord, record_of
 from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 
 _BLOCK = 8192  # vectors scored at a time: 12 MB at 384 dimensions

@@ -12,9 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.defects import Defect, comparable, find_defects, vector_length
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import (
+    Defect,
+    StoredRecord,
+    comparable,
+    find_defects,
+    vector_length,
+)
 from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
 
 

@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, Defect
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import EVERYTHING, MetadataFilter
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import NO_TEXT, NO_UNIT, Defect, StoredRecord
 from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 from dpicl_rag.stores.pg_statements import Statements, Table, types_of
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.defects import NO_UNIT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import NO_UNIT, Defect, StoredRecord, record_of
 from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import ParamSpec
 
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.surveys.counts_units import CountsUnits
 
 P = ParamSpec("P")

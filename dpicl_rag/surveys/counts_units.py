@@ -17,7 +17,7 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_unit_remaining
 from dpicl_rag.prompts import label_tokens
-from dpicl_rag.retrieval.given import Documents, all_units, shaped_by
+from dpicl_rag.retrieval.retrievers import Documents, all_units, shaped_by
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions_in_steps
 from dpicl_rag.surveys.released_counts import Counted

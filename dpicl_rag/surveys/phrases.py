@@ -16,8 +16,7 @@ from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.given import Documents
-from dpicl_rag.retrieval.retrievers import ThresholdRetriever
+from dpicl_rag.retrieval.retrievers import Documents, ThresholdRetriever
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid

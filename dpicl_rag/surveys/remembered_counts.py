@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KnowledgeError
+from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
-from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 R = TypeVar("R", PrivateCount, PrivateTally, PrivateSurvey)

@@ -18,7 +18,7 @@ from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
-from dpicl_rag.retrieval.given import Documents, vectors_of
+from dpicl_rag.retrieval.retrievers import Documents, vectors_of
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.counting import Counting

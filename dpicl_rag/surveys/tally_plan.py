@@ -8,8 +8,7 @@ from dpicl_rag.answering.plan import Plan, accounts_individually
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.private_counts import Histogram
-from dpicl_rag.retrieval.given import Documents, all_units
-from dpicl_rag.retrieval.retrievers import PoissonSampledRetriever
+from dpicl_rag.retrieval.retrievers import Documents, PoissonSampledRetriever, all_units
 from dpicl_rag.retrieval.search import Search
 
 _STEP_TOKENS = 8192  # a few seconds of the default model on a CPU

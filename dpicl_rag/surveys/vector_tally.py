@@ -8,7 +8,7 @@ from dpicl_rag import _validate
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
-from dpicl_rag.retrieval.given import Documents, vectors_of
+from dpicl_rag.retrieval.retrievers import Documents, vectors_of
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.released_counts import Counted
 from dpicl_rag.surveys.survey_results import PrivateTally

@@ -32,7 +32,7 @@ from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.normal_forms import normal_form
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 """Letters of words; capitals and accents are taken off."""

@@ -22,7 +22,7 @@ from dpicl_rag.knowledge import PublicDocuments
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+from dpicl_rag.retrieval.stored_record import SyntheticOrigin
 from dpicl_rag.stores.chroma import PUBLIC_FIELD, ChromaCollection, CollectionAddress
 from dpicl_rag.stores.chroma_client import guarded, opened
 

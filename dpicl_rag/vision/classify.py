@@ -17,7 +17,7 @@ from dpicl_rag.mechanisms.privacy_filters import privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.registry import over_documents
 from dpicl_rag.results import PrivateLabel
-from dpicl_rag.retrieval.given import GivenDocuments
+from dpicl_rag.retrieval.retrievers import GivenDocuments
 from dpicl_rag.synthesis.pools import public_labels
 from dpicl_rag.vision.base import VisionModel, read_picture, read_rows
 

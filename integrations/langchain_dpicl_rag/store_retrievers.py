@@ -11,8 +11,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, Vector
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate, retriever_over
-from dpicl_rag.retrieval.defects import Defect, record_of
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, record_of
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from dpicl_rag.stores.in_memory import InMemoryVectors
 from langchain_dpicl_rag.embedding_models import embedder_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llama_index.core.tools import FunctionTool
 
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.surveys import agent_tools
 
 

@@ -18,8 +18,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.loaders.framework_documents import SOURCE_FIELD
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate, retriever_over
-from dpicl_rag.retrieval.defects import NO_TEXT, Defect
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import NO_TEXT, Defect, StoredRecord
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from dpicl_rag.stores.in_memory import InMemoryVectors
 from llama_index_dpicl_rag.exact_indexes import exact_source

@@ -5,8 +5,7 @@ from __future__ import annotations
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from dpicl_rag.loaders.framework_documents import fields_of_node
-from dpicl_rag.retrieval.defects import Defect, record_of
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, record_of
 
 
 def record_of_node(node: BaseNode, unit_field: str) -> StoredRecord | Defect:

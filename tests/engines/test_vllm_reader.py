@@ -15,9 +15,8 @@ from langchain_openai import ChatOpenAI
 from llama_index.llms.openai_like import OpenAILike
 
 from dpicl_rag import Document, PrivateContextLLM
-from dpicl_rag.language_models.readers.as_reader import as_reader
+from dpicl_rag.language_models.readers.as_reader import as_reader, independent
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
-from dpicl_rag.language_models.readers.independence import independent
 from tests.support.vllm_server import NEEDS_VLLM, VLLM
 
 pytestmark = NEEDS_VLLM

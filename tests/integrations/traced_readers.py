@@ -39,11 +39,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from dpicl_rag import Document, PrivateContextLLM
 from dpicl_rag.auditing.channels import differences
-from dpicl_rag.language_models.readers import (
-    langchain_silence,
-    llama_index_silence,
-    quiet_calls,
-)
+from dpicl_rag.language_models.readers import quiet_calls
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from langchain_dpicl_rag import PrivateRetrievalChain
 from llama_index_dpicl_rag import PrivateQueryEngine
@@ -124,8 +120,8 @@ _QUIET = quiet_calls.__name__
 _SAMPLED = {f"{_QUIET}.unobserved": nullcontext}
 _GOING_ON = {f"{_QUIET}._without_instrumentation": nullcontext}
 _TOLD = {
-    "LangChain": {f"{langchain_silence.__name__}._holds": lambda: False},
-    "LlamaIndex": {f"{llama_index_silence.__name__}._holds": lambda: False},
+    "LangChain": {f"{_QUIET}._langchain_is_quiet": lambda: False},
+    "LlamaIndex": {f"{_QUIET}._llama_index_is_quiet": lambda: False},
 }
 FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     "LangChain is told": ("chain of LangChain", _TOLD["LangChain"]),

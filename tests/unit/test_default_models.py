@@ -11,13 +11,13 @@ import pytest
 from huggingface_hub import constants
 
 from dpicl_rag.errors import ConfigurationError, DPICLError, ModelError
-from dpicl_rag.language_models import names
+from dpicl_rag.language_models import transformers
 from dpicl_rag.language_models.defaults import MODEL, default_folder, is_toy
 from dpicl_rag.language_models.openai_compatible.openai_model import _tokenizer
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
-from dpicl_rag.weights.pinned import Pinned
+from dpicl_rag.weights.hub import Pinned
 from tests.support.chroma_server import free_port
 from tests.support.hub import COMMIT, served_hub
 
@@ -125,7 +125,7 @@ def test_the_name_of_a_chat_api_is_told_at_once(name, monkeypatch):
 )
 def test_names_of_open_models_are_looked_up(name, monkeypatch):
     monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda *_: True)
-    assert names.located(name).place == names.SIZES.get(name, (name,))[0]
+    assert transformers.located(name).place == transformers.SIZES.get(name, (name,))[0]
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def test_a_size_is_no_folder_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small").mkdir()
     monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda *_: True)
-    assert names.located("small").place == "Qwen/Qwen2.5-1.5B-Instruct"
-    assert names.located("./small").place == "small"
-    assert names.located(Path("small")).place == "small"
+    assert transformers.located("small").place == "Qwen/Qwen2.5-1.5B-Instruct"
+    assert transformers.located("./small").place == "small"
+    assert transformers.located(Path("small")).place == "small"
 
 
 def test_only_the_default_is_a_toy(tiny_model):

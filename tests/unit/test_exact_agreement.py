@@ -27,7 +27,7 @@ from dpicl_rag.answering import ladder, plan, support
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.auditing.worst_models import SyntheticRows
-from dpicl_rag.knowledge.entry import Entry
+from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.private_counts import Agreed, Agreement, TopCount

@@ -26,7 +26,7 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import Candidates, NoisyThreshold, Retrieved, Search
-from dpicl_rag.retrieval.count import CoinRate, NoisyCount
+from dpicl_rag.retrieval.base import CoinRate, NoisyCount
 from tests.support.scored_units import ScoredUnits, distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 

@@ -19,7 +19,7 @@ from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.count import CoinRate
+from dpicl_rag.retrieval.base import CoinRate
 from dpicl_rag.surveys import surveying, themes, vector_tally
 from dpicl_rag.surveys.estimate import Estimate
 from tests.support.scored_units import distribution, gaussian_pmf

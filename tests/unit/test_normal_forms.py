@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.answering.canonical_form import canonical_form
-from dpicl_rag.knowledge.same_question import same_words
+from dpicl_rag.knowledge.answer_memory import same_words
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.loaders.named_values import key_form
 from dpicl_rag.normal_forms import MOST_MARKS, normal_form

@@ -1,14 +1,15 @@
-"""Capabilities of a server and the check of its tokenizer: made once, with public text."""
+"""Capabilities of a server, its tokenizer and its bits: checked once, with public text."""
 
 from __future__ import annotations
 
 import contextlib
+import random
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dpicl_rag.errors import ModelError
-from dpicl_rag.language_models.openai_compatible import bits
 from dpicl_rag.language_models.openai_compatible.completions import (
     PATH,
     Completions,
@@ -27,6 +28,18 @@ _NUMBERS = {"return_tokens_as_token_ids": True}
 _SALT = "cache_salt"
 _MOST_SHOWN = (1000, 100, 20, 5, 1)
 _NAMED = 4
+
+Ask = Callable[[Sequence[Tokens], str], list[Shown]]
+"""From prompts, and a name for the server's cache, to the tokens shown after each."""
+
+MOVES = (
+    "what the server says of a prompt moves with what else it computes: a row is then no function "
+    "of one document, and the guarantee does not hold; start vLLM with VLLM_BATCH_INVARIANT=1, or "
+    "serve the model in float32 (docs/engines.md)"
+)
+
+_CROWDS = (8, 64)
+_LENGTH = 70  # spans several blocks of a server's cache, and a part of one
 
 
 def served_model(server: Server, name: str) -> dict[str, Any]:
@@ -97,7 +110,7 @@ def connect(server: Server, model: str, vocabulary: int) -> tuple[Completions, b
             options[_SALT] += name
         return replace(found, options=options).public(prompts, {"logprobs": min(20, found.shown)})
 
-    return found, bits.rows_are_their_own(ask, vocabulary)  # type: ignore[arg-type]
+    return found, rows_are_their_own(ask, vocabulary)  # type: ignore[arg-type]
 
 
 def _able(completions: Completions) -> Completions | None:
@@ -129,3 +142,31 @@ def _names(completions: Completions, vocabulary: int) -> bool:
     with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
         return answer is not None and set(asked) <= understood(answer, body)[0].keys()
     return False
+
+
+def rows_are_their_own(ask: Ask, vocabulary: int) -> bool:
+    """Whether a prompt is answered alike, bit by bit: alone and in company, cold and warm.
+
+    Args:
+        ask: Asks the server.
+        vocabulary: Token ids lie below it.
+    """
+    coins = random.Random(0)  # noqa: S311
+
+    def prompt(length: int) -> Tokens:
+        return tuple(coins.randrange(vocabulary) for _ in range(length))
+
+    known = prompt(_LENGTH)
+    [alone] = ask([known], "alone")
+    if not alone or ask([known], "alone") != [alone]:
+        return False
+    for crowd in _CROWDS:
+        place = crowd // 2
+        others = [prompt(coins.randint(2, 40)) for _ in range(crowd - 1)]
+        # One that begins as it does, for what caches share.
+        others[0] = known[: _LENGTH - 6] + prompt(3)
+        prompts = [*others[:place], known, *others[place:]]
+        for name in (f"among {crowd}", f"among {crowd}", "alone"):
+            if ask(prompts, name)[place] != alone:
+                return False
+    return True

@@ -1,6 +1,7 @@
 """An HTTP server that is asked the same until it answers, or a public deadline has passed.
 
 What it says in words is never looked at: messages of a server quote and count what it was sent.
+One thread waits for servers: only there can a wait be ended whatever a server does.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ import asyncio
 import json
 import os
 import ssl
+import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import httpx
@@ -19,7 +23,6 @@ from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponen
 
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import EngineUnavailableError, ModelError
-from dpicl_rag.language_models.openai_compatible import event_loop
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,6 +32,7 @@ _IN_FLIGHT = 4  # requests of one step at once
 _CALLS = 4  # that fit into the deadline: one that hangs by accident is made again
 _PAUSES = 60  # of the longest kind
 _PASSING = {408, 425, 429}  # of the answers below 500, those that a later try may change
+_starting = threading.RLock()  # what collects garbage meanwhile may come in again
 
 
 class _TroubleError(Exception):
@@ -180,7 +184,7 @@ class Server:
         answers: list[R] | None = None
         try:
             with unobserved():
-                answers = event_loop.run(work(asyncio.Semaphore(_IN_FLIGHT)))
+                answers = run_in_loop(work(asyncio.Semaphore(_IN_FLIGHT)))
         except MemoryError:
             raise
         except Exception:  # noqa: S110 - whatever it says may quote a prompt
@@ -220,7 +224,7 @@ class Server:
         """Status and contents; 0 where nothing came, or nothing that can be read."""
         try:
             with unobserved():
-                return event_loop.run(self._timed(method, url, body))
+                return run_in_loop(self._timed(method, url, body))
         except Exception:
             return 0, None
 
@@ -275,4 +279,32 @@ def _client(headers: Mapping[str, str]) -> httpx.AsyncClient:
 
 def _close(client: httpx.AsyncClient, process: int) -> None:
     if process == os.getpid():  # a forked child leaves its parent's connections alone
-        event_loop.begin(client.aclose())
+        begin_in_loop(client.aclose())
+
+
+def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run work in the thread of this process and wait for it; an interrupt ends the work.
+
+    Args:
+        work: What is awaited.
+    """
+    future = begin_in_loop(work)
+    try:
+        return future.result()
+    finally:
+        future.cancel()
+
+
+def begin_in_loop(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Run work there without waiting, as what collects garbage must: it may be that thread."""
+    with _starting:  # two threads that come first at once have the same loop
+        loop = _loop(os.getpid())
+    return asyncio.run_coroutine_threadsafe(work, loop)
+
+
+@lru_cache(maxsize=1)
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """The loop of a process: a forked child has not got its parent's thread."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="dpicl-rag servers", daemon=True).start()
+    return loop

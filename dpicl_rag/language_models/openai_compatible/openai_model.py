@@ -13,20 +13,18 @@ from typing import cast
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ModelError
-from dpicl_rag.language_models import token_inputs
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.copy_bias import copy_bias_of
 from dpicl_rag.language_models.openai_compatible import capabilities
-from dpicl_rag.language_models.openai_compatible.bits import MOVES
+from dpicl_rag.language_models.openai_compatible.capabilities import MOVES
 from dpicl_rag.language_models.openai_compatible.completions import Tokens
 from dpicl_rag.language_models.openai_compatible.http_client import Server
-from dpicl_rag.language_models.openai_compatible.server_address import Address
+from dpicl_rag.language_models.openai_compatible.server_address import KEY, Address
 from dpicl_rag.language_models.openai_compatible.server_rows import ServerRows
-from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
+from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer, require_room
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.weights import hub
 
-KEY = "DPICL_RAG_API_KEY"
 _DEADLINE = 300.0
 
 
@@ -90,7 +88,7 @@ class OpenAICompatibleModel:
 
     def digest(self, passages: Sequence[str], most: int) -> tuple[int, ...]:
         """Token ids of passages, the earliest first, at most ``most``; none for no text."""
-        return token_inputs.digest(self.tokenizer, passages, most)
+        return self.tokenizer.encode_passages(passages, most)
 
     def read(
         self,
@@ -108,7 +106,7 @@ class OpenAICompatibleModel:
             ContextLengthError: The longest row and the room exceed the context.
         """
         own = cast("Sequence[Tokens]", inputs)
-        token_inputs.require_room(prefix, own, room, self.context_length)
+        require_room(prefix, own, room, self.context_length)
         way = self._copy_bias, self._public_copies
         bias = copy_bias_of(*way, own, self.tokenizer, torch.device("cpu"))
         if on_progress is not None:

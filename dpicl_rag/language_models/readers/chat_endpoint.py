@@ -6,17 +6,15 @@ Ollama, llama.cpp, vLLM, LM Studio and hosted models have it.
 from __future__ import annotations
 
 import json
-import math
 import os
 import ssl
 import weakref
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
 from dpicl_rag.errors import ConfigurationError, ModelError
+from dpicl_rag.language_models.openai_compatible.server_address import READER_KEY, ChatAddress
 from dpicl_rag.language_models.readers.concurrent_reader import (
     CONCURRENCY,
     DEADLINE,
@@ -25,11 +23,6 @@ from dpicl_rag.language_models.readers.concurrent_reader import (
 )
 from dpicl_rag.language_models.readers.quiet_calls import quietly
 
-KEY = "DPICL_RAG_READER_KEY"
-"""Environment variable of the key; where it is not there at all, ``OPENAI_API_KEY``."""
-
-_SCHEME = "chat+"
-_FORM = "chat+http://HOST:PORT/v1?deadline=SECONDS&concurrency=CALLS#MODEL"
 _MOST = 64  # tokens of a reply
 _BYTES = 1 << 20  # of an answer, whatever a server makes of that limit
 # The first that a model takes is kept: some have one temperature only, some have the new name.
@@ -39,59 +32,6 @@ _SETTINGS: tuple[dict[str, int], ...] = (
     {"temperature": 0, "max_completion_tokens": _MOST},
     {"max_completion_tokens": _MOST},
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ChatAddress:
-    """A chat model of a server.
-
-    Attributes:
-        url: Of the interface, without a slash at its end: ``http://127.0.0.1:11434/v1``.
-        model: As the server names it; empty for the only one that it has.
-        deadline: Seconds that a prompt may fail, see `ConcurrentReader`.
-        concurrency: Calls at once.
-    """
-
-    url: str
-    model: str = ""
-    deadline: float = DEADLINE
-    concurrency: int = CONCURRENCY
-
-    @staticmethod
-    def meant(text: object) -> bool:
-        """Whether a text is meant to be an address."""
-        return isinstance(text, str) and text.startswith(_SCHEME)
-
-    @staticmethod
-    def parse(text: str) -> ChatAddress:
-        """Read an address.
-
-        Raises:
-            ConfigurationError: It is none, or it has a key in it.
-        """
-        try:
-            parts = urlsplit(text.removeprefix(_SCHEME))
-            given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
-            found = ChatAddress(
-                f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}",
-                parts.fragment,
-                float(given.pop("deadline", DEADLINE)),
-                int(given.pop("concurrency", CONCURRENCY)),
-            )
-            # Reading a port that is no number raises.
-            whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-            whole = whole and 0 < found.deadline < math.inf and found.concurrency > 0
-            keyed = "@" in parts.netloc
-        except ValueError:
-            whole = keyed = False
-        if not whole or given or not ChatAddress.meant(text):
-            raise ConfigurationError(f"the address of a chat model looks like {_FORM}")
-        if keyed:
-            raise ConfigurationError(
-                "an address is shown to others; give the chat model's key in the environment "
-                f"variable {KEY}"
-            )
-        return found
 
 
 def chat_endpoint(address: str, *, backoff: float | None = None) -> ConcurrentReader:
@@ -111,13 +51,14 @@ def chat_endpoint(address: str, *, backoff: float | None = None) -> ConcurrentRe
         ModelError: No model is named, and the server does not name one alone.
     """
     found = ChatAddress.parse(address)
-    endpoint = _Endpoint(found)
+    deadline = found.deadline or DEADLINE
+    endpoint = _Endpoint(found.url, call_limit(deadline))
     model = endpoint.model = found.model or endpoint.only_model()
     return ConcurrentReader(
         endpoint,
-        f"{_SCHEME}{found.url}#{model}",
-        concurrency=found.concurrency,
-        deadline=found.deadline,
+        f"chat+{found.url}#{model}",
+        concurrency=found.concurrency or CONCURRENCY,
+        deadline=deadline,
         backoff=backoff,
     )
 
@@ -137,10 +78,10 @@ class _StatusError(Exception):
 class _Endpoint:
     """One model of one server; called with a prompt."""
 
-    def __init__(self, address: ChatAddress) -> None:
+    def __init__(self, url: str, seconds: float) -> None:
         self.model = ""
-        self._url = address.url
-        self._seconds = call_limit(address.deadline)
+        self._url = url
+        self._seconds = seconds
         self._headers = _headers()
         self._settings: dict[str, int] | None = None
         self._process = 0
@@ -183,8 +124,8 @@ class _Endpoint:
         if len(names) != 1 or not isinstance(names[0], str):
             raise ModelError(
                 f"the server at {self._url} does not name one model alone: see that it runs, give "
-                f"its key in {KEY} if it wants one, and name the model at the end of the address, "
-                "as #MODEL"
+                f"its key in {READER_KEY} if it wants one, and name the model at the end of the "
+                "address, as #MODEL"
             )
         return names[0]
 
@@ -235,9 +176,9 @@ class _Endpoint:
 
 def _headers() -> dict[str, str]:
     headers = {"Content-Type": "application/json"}
-    key = os.environ.get(KEY, os.environ.get("OPENAI_API_KEY", "")).strip()
+    key = os.environ.get(READER_KEY, os.environ.get("OPENAI_API_KEY", "")).strip()
     if not (key.isascii() and key.isprintable()):
-        raise ConfigurationError(f"the key in {KEY} or OPENAI_API_KEY is no line of ASCII")
+        raise ConfigurationError(f"the key in {READER_KEY} or OPENAI_API_KEY is no line of ASCII")
     if key:
         headers["Authorization"] = f"Bearer {key}"
     return headers

@@ -22,7 +22,7 @@ from typing import NamedTuple, TypedDict
 from dpicl_rag import _validate
 from dpicl_rag.errors import EngineUnavailableError, ModelError
 from dpicl_rag.language_models.base import Progress, in_tenths
-from dpicl_rag.language_models.readers.call_failures import CallFailure, failure_of, status_of
+from dpicl_rag.language_models.readers.base import CallFailure, failure_of, status_of
 from dpicl_rag.language_models.readers.quiet_calls import quietly
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS, ReplyCache
 from dpicl_rag.language_models.turns import undisturbed, waited

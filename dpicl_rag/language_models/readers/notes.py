@@ -60,6 +60,10 @@ _PHRASES = (
     f"{NOTHING}.\n\n"
     "Document:\n{document}\n\nQuestion: {question}"
 )
+_POLISH = (
+    "Write the answer to the question as one fluent sentence. Say what the answer says, in its own "
+    "words where you can, and add nothing.\n\nQuestion: {question}\n\nAnswer: {answer}"
+)
 _CHARACTERS = 16_000  # of a unit that are read at most
 _WORDS = 64  # of a note that are kept
 
@@ -171,3 +175,22 @@ def _said(reply: str, *, labels: Sequence[str], most: int) -> Passages:
 def _plain(text: str) -> str:
     """Words in small letters, one space between them."""
     return " ".join("".join(c if c.isalnum() else " " for c in text.casefold()).split())
+
+
+def polished(reader: Reader, question: str, released: str) -> str:
+    """The released text in other words, or as it is where the reader gives none.
+
+    Post-processing of what was released, so it costs no budget.
+
+    Args:
+        reader: Asked once.
+        question: Public text.
+        released: Public too, by now.
+    """
+    asked, answered = _POLISH.split("{answer}")
+    prompt = partial(str.replace, asked, "{question}")
+    try:
+        (reply,) = reader.replies([prompt(question) + released + answered])
+    except DPICLError:
+        return released
+    return first_line(reply) or released

@@ -1,16 +1,33 @@
-"""Calls to other libraries that tell nobody what they are given."""
+"""Private calls to other libraries: logs, traces, callbacks and caches learn nothing of them.
+
+Callbacks of LangChain come from a call, from a model, from the object that holds the model, from
+hooks (``register_configure_hook``), from environment variables, and from the switches for
+debugging. ``callbacks=[]`` holds off the first alone. All of them meet in
+``CallbackManager.configure``, which every model and every chain asks for itself, however deep it
+lies.
+
+Every method of a model that LlamaIndex decorates shows its arguments to the handlers of the model's
+callback manager, and to the event and span handlers of every dispatcher up to the root.
+"""
 
 from __future__ import annotations
 
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
 
 from dpicl_rag._unobserved import unobserved
-from dpicl_rag.language_models.readers import langchain_silence, llama_index_silence
-from dpicl_rag.language_models.readers.quiet import QUIET, holds
+
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+"""Set by `quietly`, and copied to the threads that make calls."""
+
+_langchain_is_quiet = _llama_index_is_quiet = _QUIET.get  # each by its name, for tests
 
 _installing = threading.Lock()
 # Instrumentations of HTTP clients and of model clients look at these. The second is OpenLLMetry's.
@@ -19,7 +36,7 @@ _SUPPRESSED = ("suppress_instrumentation", "suppress_language_model_instrumentat
 
 class _QuietCalls(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        return not holds()
+        return not _QUIET.get()
 
 
 _SILENCE = _QuietCalls()
@@ -37,10 +54,10 @@ def quietly() -> Iterator[None]:
     _silence_logs()
     with _installing:
         if "langchain_core.callbacks.manager" in sys.modules:
-            langchain_silence.install()
+            _silence_langchain()
         if "llama_index.core.callbacks" in sys.modules:
-            llama_index_silence.install()
-    before = QUIET.set(True)
+            _silence_llama_index()
+    before = _QUIET.set(True)
     try:
         with ExitStack() as stack:
             stack.enter_context(unobserved())
@@ -48,7 +65,7 @@ def quietly() -> Iterator[None]:
                 stack.enter_context(held)
             yield
     finally:
-        QUIET.reset(before)
+        _QUIET.reset(before)
 
 
 def _silence_logs() -> None:
@@ -88,3 +105,78 @@ def _without_langsmith() -> Iterator[None]:
     off: AbstractContextManager[None] = tracing_context(enabled=False, parent=False)
     with off:
         yield
+
+
+@cache
+def _silence_langchain() -> None:
+    """Let LangChain look whether a call is private. Once for a process."""
+    from langchain_core.callbacks import manager
+    from langchain_core.language_models import chat_models, llms
+
+    for kind in (manager.CallbackManager, manager.AsyncCallbackManager):
+        _unconfigured(kind)
+    for module in (chat_models, llms):
+        _uncached(module)
+
+
+def _unconfigured(kind: Any) -> None:
+    usual = kind.configure.__func__
+
+    def configure(cls: Any, inheritable_callbacks: Any = None, *given: Any, **options: Any) -> Any:
+        if not _langchain_is_quiet():
+            return usual(cls, inheritable_callbacks, *given, **options)
+        above = getattr(inheritable_callbacks, "parent_run_id", None)
+        manager = cls(handlers=[], parent_run_id=above)
+        # Instrumentations add a handler to every manager that is made.
+        manager.handlers, manager.inheritable_handlers = [], []
+        return manager
+
+    kind.configure = classmethod(configure)
+
+
+def _uncached(module: Any) -> None:
+    usual = module.get_llm_cache
+
+    def get_llm_cache() -> Any:
+        return None if _langchain_is_quiet() else usual()
+
+    module.get_llm_cache = get_llm_cache
+
+
+@cache
+def _silence_llama_index() -> None:
+    """Let LlamaIndex look whether a call is private. Once for a process."""
+    from llama_index.core.callbacks import CallbackManager
+    from llama_index_instrumentation.dispatcher import Dispatcher
+
+    for name in ("event", "span_enter", "span_drop", "span_exit"):
+        _unless(Dispatcher, name, _nothing)
+    _unless(Dispatcher, "aevent", _later_nothing)
+    _unless(CallbackManager, "on_event_start", _name_of_event)
+    for name in ("on_event_end", "start_trace", "end_trace"):
+        _unless(CallbackManager, name, _nothing)
+
+
+def _unless(kind: Any, name: str, silent: Callable[..., Any]) -> None:
+    usual = getattr(kind, name)
+
+    def told(self: Any, *given: Any, **options: Any) -> Any:
+        return (
+            silent(*given, **options) if _llama_index_is_quiet() else usual(self, *given, **options)
+        )
+
+    setattr(kind, name, told)
+
+
+def _nothing(*given: Any, **options: Any) -> None:
+    pass
+
+
+async def _later_nothing(*given: Any, **options: Any) -> None:
+    pass
+
+
+def _name_of_event(
+    event_type: Any, payload: Any = None, event_id: str | None = None, *given: Any, **options: Any
+) -> str:
+    return event_id or str(uuid.uuid4())

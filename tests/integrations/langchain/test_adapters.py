@@ -27,7 +27,7 @@ from dpicl_rag.retrieval import (
     TopK,
     TopKRetriever,
 )
-from dpicl_rag.retrieval.defects import NO_UNIT
+from dpicl_rag.retrieval.stored_record import NO_UNIT
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,

@@ -7,7 +7,7 @@ import pytest
 from dpicl_rag.accounting import DIRECT, Stability
 from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 TOP_K = Stability(added=0, changed=1)
 

@@ -22,7 +22,7 @@ from dpicl_rag.knowledge import Entry
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 SIZE, END = 16, 15
 COUNT = 0.04  # rho of one support count at epsilon 8

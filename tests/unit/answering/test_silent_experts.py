@@ -16,7 +16,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.retrieval import Candidates, Retrieved
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 SEARCH_RHO = 0.001
 SETTINGS = (

@@ -11,7 +11,7 @@ from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Surplus
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 
 WORDS = 50
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.corpora import Corpus, anew
+from dpicl_rag.corpora import Corpus, unit_changes
+from dpicl_rag.corpora.adding import EmbeddingQueue
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.embedding_queue import EmbeddingQueue
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Document
@@ -207,7 +207,7 @@ STEPS = [
     (Register, "merge"),
     (Register, "record"),
     (Contents, "delete"),
-    (anew, "leave"),
+    (unit_changes, "leave"),
     (Contents, "set_meta"),
     (Storage, "_apply"),
     (EmbeddingQueue, "run"),
@@ -260,6 +260,6 @@ def test_without_the_ledger_nothing_changes(corpus: Corpus, read, ledger: Ledger
 
 def test_a_planted_fault_is_seen(corpus: Corpus, read, ledger: Ledger, monkeypatch) -> None:
     """Without the keys of former units, a customer's rows would have a fresh account."""
-    monkeypatch.setattr(anew, "tied", lambda documents: list(documents))
+    monkeypatch.setattr(unit_changes, "tied", lambda documents: list(documents))
     with pytest.raises((AssertionError, CorpusError)):
         test_units_are_joined_with_what_they_have_spent(corpus, read, ledger)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpicl_rag.corpora.chunking import split_text
+from dpicl_rag.corpora.passages import split_text
 from dpicl_rag.errors import ConfigurationError
 
 PROSE = st.text(alphabet=st.sampled_from("ab. \n!?\u3002\u00e9"), max_size=400)

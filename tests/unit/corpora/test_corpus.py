@@ -14,8 +14,8 @@ from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever
-from dpicl_rag.retrieval.defects import NO_VECTOR, Defect
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+from dpicl_rag.retrieval.stored_record import NO_VECTOR, Defect
 from dpicl_rag.retrieval.vectors import on_grid
 from tests.unit.conftest import HashingEmbedder, seen, units_of
 

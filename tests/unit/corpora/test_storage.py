@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl_rag.corpora import Corpus, vector_file
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
+from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever, vector_rows
 from dpicl_rag.retrieval.vector_rows import VectorRows
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 from tests.unit.conftest import (
@@ -220,8 +220,8 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(vector_file.VectorFile, "_open", guarded(vector_file.VectorFile._open))
-        patch.setattr(vector_file.os, "fsync", guarded(os.fsync))
+        patch.setattr(vector_rows.VectorFile, "_open", guarded(vector_rows.VectorFile._open))
+        patch.setattr(vector_rows.os, "fsync", guarded(os.fsync))
         patch.setattr(Storage, "write", guarded(Storage.write))
         patch.setattr(Storage, "_apply", guarded(Storage._apply))
         patch.setattr(Storage, "_settle", guarded(Storage._settle))
@@ -279,7 +279,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(vector_file.os, "fsync", full)
+        patch.setattr(vector_rows.os, "fsync", full)
         with pytest.raises(CorpusError, match=r"No space left on device\); see that the disk"):
             corpus.add(["a late note"])
         assert seen(corpus).keys() == {note.text for note in NOTES}

@@ -13,8 +13,8 @@ import pytest
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.neighbours import compare
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.adding import EmbeddingQueue
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.embedding_queue import EmbeddingQueue
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Document, Origin

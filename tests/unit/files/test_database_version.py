@@ -7,12 +7,11 @@ from contextlib import closing
 
 import pytest
 
+from dpicl_rag.corpora.contents import CORPUS
 from dpicl_rag.corpora.corpus import Corpus
-from dpicl_rag.corpora.corpus_schema import CORPUS
 from dpicl_rag.errors import CorpusError, DPICLError, KeyFileError, KnowledgeError, LedgerError
 from dpicl_rag.files.database import Database
-from dpicl_rag.knowledge.answer_file import AnswerFile
-from dpicl_rag.knowledge.memory_schema import MEMORY
+from dpicl_rag.knowledge.answer_file import MEMORY, AnswerFile
 from dpicl_rag.language_models.readers.reply_cache import ReplyCache
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.ledger.ledger_schema import LEDGER

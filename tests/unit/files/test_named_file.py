@@ -9,7 +9,7 @@ import pytest
 
 from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.files.named_file import NamedFile
-from dpicl_rag.knowledge.memory_schema import MEMORY
+from dpicl_rag.knowledge.answer_file import MEMORY
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="an open file cannot be replaced there")
 

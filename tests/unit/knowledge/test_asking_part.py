@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl_rag.knowledge.asking_part import asking_part, shorter_questions
+from dpicl_rag.knowledge.answer_memory import asking_part, shorter_questions
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge import AnswerMemory, Knowledge, NotRememberedWarning
-from dpicl_rag.knowledge.answer_file import AnswerFile
-from dpicl_rag.knowledge.memory_scope import ALL
+from dpicl_rag.knowledge.answer_file import ALL, AnswerFile
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.results import PrivateAnswer
 from tests.support.bucket_embedder import BucketEmbedder

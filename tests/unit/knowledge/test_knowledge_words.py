@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.knowledge.same_question import same_words
+from dpicl_rag.knowledge.answer_memory import same_words
 
 
 @pytest.mark.parametrize(

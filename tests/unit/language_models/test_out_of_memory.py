@@ -15,7 +15,7 @@ from tests.support.bucket_embedder import BucketEmbedder
     [
         "retrieval.scoring.rough_scores",
         "retrieval.scoring.exact_scores",
-        "corpora.vector_file.VectorFile.load",
+        "retrieval.vector_rows.VectorFile.load",
     ],
 )
 def test_numpy_runs_out_in_a_search(place, accounting, tiny_model, tmp_path, monkeypatch):

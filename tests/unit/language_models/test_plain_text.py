@@ -7,8 +7,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from dpicl_rag.errors import ModelError
-from dpicl_rag.language_models.plain_text import plain_reader
-from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
+from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer, plain_reader
 from tests.support.tiny_model import build_tiny_tokenizer
 from tests.support.tiny_tokenizers import CONTROL, KINDS, build_tokenizer
 

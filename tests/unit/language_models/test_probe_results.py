@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from dpicl_rag.language_models import hardware
-from dpicl_rag.language_models.hardware import faster_dtype, machine
-from dpicl_rag.language_models.probe_results import ProbeResults
+from dpicl_rag.language_models.hardware import ProbeResults, faster_dtype, machine
 
 CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from dpicl_rag.language_models import activations, tiles
+from dpicl_rag.language_models import tiles
 from dpicl_rag.language_models.hardware import modes
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles, cover
 
@@ -171,11 +171,11 @@ def test_gelu_is_given_to_one_thread_in_blocks_that_torch_does_not_divide(thread
             found = functional.gelu(numbers, approximate="tanh")
             parts = [functional.gelu(part, approximate="tanh") for part in numbers.split(64)]
         assert torch.equal(found, torch.cat(parts))
-        assert activations._keeps_bits(functional.gelu, (), tanh, torch.float32, "as it is")
+        assert tiles._keeps_bits(functional.gelu, (), tanh, torch.float32, "as it is")
         if threads == 4:
             return  # where vectors are short, a fourth of a larger block is whole vectors too
-        monkeypatch.setattr(activations, "_BLOCK", 1 << 15)
-        assert not activations._keeps_bits(functional.gelu, (), tanh, torch.float32, "planted")
+        monkeypatch.setattr(tiles, "_BLOCK", 1 << 15)
+        assert not tiles._keeps_bits(functional.gelu, (), tanh, torch.float32, "planted")
     finally:
         torch.set_num_threads(before)
-        activations._keeps_bits.cache_clear()
+        tiles._keeps_bits.cache_clear()

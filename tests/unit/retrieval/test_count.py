@@ -16,7 +16,7 @@ from dpicl_rag.retrieval import (
     PrivateThresholdRetriever,
     as_retriever,
 )
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 from tests.support.scored_units import ScoredUnits
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE

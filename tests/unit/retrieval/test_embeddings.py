@@ -10,7 +10,7 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import tiles
-from dpicl_rag.language_models.probe_results import ProbeResults
+from dpicl_rag.language_models.hardware import ProbeResults
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
 TEXTS = [

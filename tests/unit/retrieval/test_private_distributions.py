@@ -25,7 +25,7 @@ from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import Candidates, NoisyThreshold, NoisyTopK, Retrieved, Search
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search_bars import ChosenThreshold
 from dpicl_rag.retrieval.vectors import scan
 from tests.support.scored_units import Choose, ScoredUnits, distribution, gaussian_pmf

@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dpicl_rag.corpora.vector_file import VectorFile
 from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import StoredRecord
-from dpicl_rag.retrieval.vector_rows import VectorRows
+from dpicl_rag.retrieval.vector_rows import VectorFile, VectorRows
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 from dpicl_rag.stores import exact_store
 

@@ -13,7 +13,7 @@ from chromadb.config import Settings
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import PrivateThresholdRetriever, ThresholdRetriever, TopKRetriever
-from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
+from dpicl_rag.retrieval.stored_record import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
 from tests.unit.conftest import HashingEmbedder, units_of
 
 TEXTS = ["a refund takes five days", "ask for a refund by mail", "the warehouse opens at eight"]

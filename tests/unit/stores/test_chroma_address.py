@@ -14,7 +14,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.folder import beside, local_path
 from dpicl_rag.errors import ConfigurationError, CorpusError, MissingDependencyError
 from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
-from dpicl_rag.stores.chroma_address import ChromaAddress
+from dpicl_rag.stores.chroma_client import ChromaAddress
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.chroma_server import free_port
 

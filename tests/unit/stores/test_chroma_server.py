@@ -16,7 +16,7 @@ from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.vectors import Snapshot
 from dpicl_rag.stores import cached_vectors
 from dpicl_rag.stores.chroma import ChromaCollection
-from dpicl_rag.stores.chroma_address import disconnect
+from dpicl_rag.stores.chroma_client import disconnect
 from tests.support.chroma_server import chroma_server
 from tests.unit.conftest import HashingEmbedder, seen
 

@@ -6,8 +6,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import ThresholdRetriever
-from dpicl_rag.retrieval.defects import NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect, StoredRecord
 from dpicl_rag.stores.in_memory import InMemoryVectors
 from tests.support.scored_units import OneVector
 

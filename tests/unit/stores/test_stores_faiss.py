@@ -10,7 +10,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import ThresholdRetriever
-from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
+from dpicl_rag.retrieval.stored_record import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
 from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
 from tests.support.scored_units import OneVector
 from tests.support.stores import DIMENSION, EMBEDDER, FIELD, fixed

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
-from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
 from dpicl_rag.retrieval.metadata_filters import EVERYTHING
+from dpicl_rag.retrieval.stored_record import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
 from dpicl_rag.stores import pgvector
 from dpicl_rag.stores.exact_store import exact_scores
 from dpicl_rag.stores.pg_statements import Statements, Table

@@ -11,7 +11,7 @@ from qdrant_client import AsyncQdrantClient, QdrantClient, models
 
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
-from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR
+from dpicl_rag.retrieval.stored_record import NO_TEXT, NO_UNIT, NO_VECTOR
 from dpicl_rag.stores import qdrant
 from dpicl_rag.stores.qdrant import QdrantVectors
 from tests.support.stores import (

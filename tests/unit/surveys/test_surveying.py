@@ -17,7 +17,7 @@ from dpicl_rag import (
 )
 from dpicl_rag.accounting import Stability, epsilon_to_rho
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
-from dpicl_rag.retrieval.given import GivenDocuments
+from dpicl_rag.retrieval.retrievers import GivenDocuments
 from dpicl_rag.surveys.survey_plan import survey_plan
 from tests.support.scored_units import ScoredUnits
 

@@ -11,7 +11,7 @@ import pytest
 from dpicl_rag import ModelError, PrivateContextLLM
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.language_models.load_language_model import load_language_model
-from dpicl_rag.language_models.openai_compatible import event_loop
+from dpicl_rag.language_models.openai_compatible import http_client
 from dpicl_rag.language_models.openai_compatible import openai_model as room
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
@@ -188,6 +188,6 @@ def test_threads_that_ask_first_at_once_share_one_event_loop(monkeypatch):
     async def running():
         return asyncio.get_running_loop()
 
-    monkeypatch.setattr(event_loop, "_loop", lru_cache(1)(event_loop._loop.__wrapped__))
-    monkeypatch.setattr(event_loop.asyncio, "new_event_loop", new)
-    assert len(set(at_once([lambda: event_loop.run(running())] * 4))) == 1
+    monkeypatch.setattr(http_client, "_loop", lru_cache(1)(http_client._loop.__wrapped__))
+    monkeypatch.setattr(http_client.asyncio, "new_event_loop", new)
+    assert len(set(at_once([lambda: http_client.run_in_loop(running())] * 4))) == 1

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
+from dpicl_rag.language_models.openai_compatible.server_rows import expert_rows, public_row
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import LogProb, LogRatio, Sufficient, Surplus, Vote
 

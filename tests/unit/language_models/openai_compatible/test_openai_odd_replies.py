@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl_rag.language_models.openai_compatible.completions import understood
-from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
+from dpicl_rag.language_models.openai_compatible.server_rows import expert_rows, public_row
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import LogProb, LogRatio, Sufficient, Surplus, Vote
 

@@ -97,7 +97,7 @@ def test_an_async_client_keeps_its_connections_from_call_to_call():
         async def close():
             await client.aclose()
 
-        room.event_loop.run(close())
+        room.run_in_loop(close())
 
 
 async def test_from_within_an_event_loop():

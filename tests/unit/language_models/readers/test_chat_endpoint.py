@@ -9,7 +9,8 @@ import pytest
 
 from dpicl_rag.auditing.channels import Channels
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers.chat_endpoint import KEY, ChatAddress, chat_endpoint
+from dpicl_rag.language_models.openai_compatible.server_address import READER_KEY, ChatAddress
+from dpicl_rag.language_models.readers.chat_endpoint import chat_endpoint
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
 from tests.support.fake_chat import SECRET, FakeChat, reply
@@ -19,7 +20,7 @@ PROMPTS = [f"Ida's code is {number}." for number in range(17)]
 
 @pytest.fixture(autouse=True)
 def own_world(monkeypatch):
-    monkeypatch.delenv(KEY, raising=False)
+    monkeypatch.delenv(READER_KEY, raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
@@ -77,7 +78,7 @@ def test_what_is_no_address_is_one_line_that_shows_one(text):
 
 @pytest.mark.parametrize("user", ["user:hunter2", "hunter2", ":hunter2", ""])
 def test_a_key_has_no_place_in_an_address(user):
-    with pytest.raises(ConfigurationError, match=KEY) as caught:
+    with pytest.raises(ConfigurationError, match=READER_KEY) as caught:
         chat_endpoint(f"chat+http://{user}@host/v1#m")
     assert "hunter2" not in str(caught.value)
 
@@ -133,9 +134,9 @@ def test_no_server_that_could_name_a_model_is_one_line():
 @pytest.mark.parametrize(
     ("given", "sent"),
     [
-        ({KEY: "sesame", "OPENAI_API_KEY": "other"}, "Bearer sesame"),
+        ({READER_KEY: "sesame", "OPENAI_API_KEY": "other"}, "Bearer sesame"),
         ({"OPENAI_API_KEY": " other\n"}, "Bearer other"),
-        ({KEY: "", "OPENAI_API_KEY": "other"}, None),
+        ({READER_KEY: "", "OPENAI_API_KEY": "other"}, None),
         ({}, None),
     ],
 )
@@ -151,8 +152,8 @@ def test_a_key_is_sent_if_one_is_set(fake, monkeypatch, given, sent):
 
 @pytest.mark.parametrize("key", ["schlüssel", "a\nb"])
 def test_a_key_that_cannot_be_sent_is_one_line(fake, monkeypatch, key):
-    monkeypatch.setenv(KEY, key)
-    with pytest.raises(ConfigurationError, match=KEY) as caught:
+    monkeypatch.setenv(READER_KEY, key)
+    with pytest.raises(ConfigurationError, match=READER_KEY) as caught:
         chat_endpoint(fake.address())
     assert key not in str(caught.value)
 

@@ -25,8 +25,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from dpicl_rag.auditing.channels import Channels, chain_of
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
 from dpicl_rag.language_models.readers import concurrent_reader, quiet_calls
-from dpicl_rag.language_models.readers.base import Reader
-from dpicl_rag.language_models.readers.call_failures import CallFailure
+from dpicl_rag.language_models.readers.base import CallFailure, Reader
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT, ConcurrentReader
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
 

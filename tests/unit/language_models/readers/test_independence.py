@@ -7,9 +7,8 @@ import threading
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers.as_reader import as_reader
+from dpicl_rag.language_models.readers.as_reader import as_reader, independent
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT, ConcurrentReader
-from dpicl_rag.language_models.readers.independence import independent
 from tests.support.fake_chat import FakeChat
 from tests.support.scripted_reader import ScriptedReader, document_of
 

@@ -24,12 +24,11 @@ from langchain_openai import ChatOpenAI, OpenAI
 from langsmith.utils import get_env_var
 
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers import langchain_reader as room
-from dpicl_rag.language_models.readers import langchain_silence, quiet_calls
+from dpicl_rag.language_models.readers import framework_readers as room
+from dpicl_rag.language_models.readers import quiet_calls
 from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
-from dpicl_rag.language_models.readers.langchain_reader import langchain_reader
-from dpicl_rag.language_models.readers.reply_limits import TOKENS, limits_of
+from dpicl_rag.language_models.readers.framework_readers import TOKENS, langchain_reader, limits_of
 from tests.integrations.langchain.recorders import observed, recording_handler
 from tests.integrations.leak_probe import SECRET, LeakProbe
 from tests.support.fake_chat import FakeChat
@@ -150,7 +149,7 @@ def test_a_cache_of_the_model_itself_is_left_alone():
     ],
 )
 def test_what_is_not_held_off_is_found(monkeypatch, name, told):
-    monkeypatch.setattr(langchain_silence, "_holds", lambda: False)
+    monkeypatch.setattr(quiet_calls, "_langchain_is_quiet", lambda: False)
     monkeypatch.setattr(quiet_calls, "_without_langsmith", nullcontext)
     _, places, _ = told_by(
         lambda handler: langchain_reader(RUNNABLES[name](handler)).replies(PROMPTS)
@@ -160,7 +159,7 @@ def test_what_is_not_held_off_is_found(monkeypatch, name, told):
 
 def test_callbacks_and_caches_of_a_model_that_are_not_taken_away_are_found(monkeypatch):
     monkeypatch.setattr(room, "_bare", lambda runnable: runnable)
-    monkeypatch.setattr(langchain_silence, "_holds", lambda: False)
+    monkeypatch.setattr(quiet_calls, "_langchain_is_quiet", lambda: False)
     cache = InMemoryCache()
 
     def ask(handler):

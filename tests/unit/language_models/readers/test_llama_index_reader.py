@@ -17,13 +17,12 @@ from llama_index.core.rate_limiter import BaseRateLimiter
 from llama_index.llms.openai_like import OpenAILike
 
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers import llama_index_reader as room
-from dpicl_rag.language_models.readers import llama_index_silence
+from dpicl_rag.language_models.readers import framework_readers as room
+from dpicl_rag.language_models.readers import quiet_calls
 from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
-from dpicl_rag.language_models.readers.llama_index_reader import llama_index_reader
+from dpicl_rag.language_models.readers.framework_readers import TOKENS, llama_index_reader
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
-from dpicl_rag.language_models.readers.reply_limits import TOKENS
 from tests.integrations.leak_probe import SECRET, LeakProbe
 from tests.integrations.llama_index.support import Callbacks, instrumented
 from tests.support.fake_chat import FakeChat
@@ -142,7 +141,7 @@ def test_a_global_handler_is_held_off(monkeypatch):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_not_held_off_is_found(monkeypatch, name):
-    monkeypatch.setattr(llama_index_silence, "_holds", lambda: False)
+    monkeypatch.setattr(quiet_calls, "_llama_index_is_quiet", lambda: False)
     _, findings, _ = told_by(
         lambda callbacks: llama_index_reader(MODELS[name](callbacks)).replies(PROMPTS)
     )

@@ -1,4 +1,8 @@
-"""Models and chains of LangChain as readers."""
+"""Models and chains of LangChain, and models of LlamaIndex, as readers.
+
+A document may ask for a reply without end ("write all numbers"). A model without a limit would
+write it, and whoever waits for all replies would wait for that one. So there is a public limit.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,12 @@ from typing import Any, Unpack
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.readers.concurrent_reader import CallOptions, ConcurrentReader
-from dpicl_rag.language_models.readers.reply_limits import limits_of
+
+TOKENS = 1024
+"""Of a reply at most, where a model has no limit: room for a line, and for thoughts before it."""
+
+_NAMES = ("max_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
+"""What models of LangChain and LlamaIndex call it."""
 
 _PLACES = re.compile(r"0x[0-9a-fA-F]+")  # of objects in memory
 
@@ -28,7 +37,7 @@ def langchain_reader(runnable: Any, **options: Unpack[CallOptions]) -> Concurren
     It is invoked with a prompt as text and gives a text or a message. No callback, tracer, hook,
     debug print or LangSmith project learns of the calls, however deep in a chain; they neither read
     nor fill the global cache, nor a cache of a model that is a part of the chain. A rate limiter of
-    the model is kept. A model without a limit of tokens gets one (`reply_limits`). What a chain
+    the model is kept. A model without a limit of tokens gets one (`limits_of`). What a chain
     does beside that (a history, a checkpointer, functions of its own) is not looked at; it must
     keep nothing of a prompt.
 
@@ -46,7 +55,7 @@ def langchain_reader(runnable: Any, **options: Unpack[CallOptions]) -> Concurren
     def call(prompt: str) -> object:
         return _text(bare.invoke(prompt, config={"callbacks": []}))
 
-    return ConcurrentReader(call, _fingerprint(runnable), **options)
+    return ConcurrentReader(call, _langchain_fingerprint(runnable), **options)
 
 
 def _bare(runnable: Any) -> Any:
@@ -84,7 +93,7 @@ def _text(found: Any) -> object:
     return "".join(parts)
 
 
-def _fingerprint(runnable: Any) -> str:
+def _langchain_fingerprint(runnable: Any) -> str:
     """Names a model by its settings; what does not tell them all, once and never again."""
     from langchain_core.language_models import BaseLanguageModel
 
@@ -100,3 +109,60 @@ def _fingerprint(runnable: Any) -> str:
     shown = json.dumps([kind.__module__, kind.__qualname__, dumpd(runnable)], sort_keys=True)
     digest = hashlib.sha256(_PLACES.sub("", shown).encode("utf-8", "replace")).hexdigest()
     return f"langchain {kind.__name__} {digest[:16]}"
+
+
+def is_llama_index(given: object) -> bool:
+    """Whether something is an ``LLM`` of LlamaIndex, which is not loaded to find out."""
+    module = sys.modules.get("llama_index.core.llms")
+    return module is not None and isinstance(given, module.LLM)
+
+
+def llama_index_reader(llm: Any, **options: Unpack[CallOptions]) -> ConcurrentReader:
+    """A reader that asks a LlamaIndex ``LLM`` for completions; chat models give them too.
+
+    Neither callback managers nor handlers of dispatchers learn of the calls. A rate limiter of the
+    model is kept. One that has no limit of tokens gets one (`limits_of`).
+
+    Args:
+        llm: It is not changed: a copy without its callbacks is asked.
+        **options: See `ConcurrentReader`.
+
+    Raises:
+        ConfigurationError: It is no ``LLM``.
+    """
+    if not is_llama_index(llm):
+        raise ConfigurationError("llama_index_reader takes an LLM of LlamaIndex")
+    from llama_index.core.callbacks import CallbackManager
+
+    changed = {"callback_manager": CallbackManager([]), **limits_of(llm)}
+    bare = llm.model_copy(update=changed)
+
+    def call(prompt: str) -> object:
+        return getattr(bare.complete(prompt), "text", None)
+
+    return ConcurrentReader(call, _llama_index_fingerprint(llm), **options)
+
+
+def _llama_index_fingerprint(llm: Any) -> str:
+    """Names a model of an integration by its settings; any other once and never again."""
+    kind = type(llm)
+    if not kind.__module__.startswith("llama_index.llms."):
+        return f"llama-index {kind.__name__} {secrets.token_hex(8)}"
+    told = sorted(llm.model_dump(exclude={"api_key", "default_headers"}).items())
+    shown = f"{kind.__module__} {kind.__qualname__} {told!r}"
+    digest = hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()
+    return f"llama-index {kind.__name__} {digest[:16]}"
+
+
+def limits_of(model: Any) -> dict[str, int]:
+    """Fields of a pydantic model that limit its replies and do not yet, each with `TOKENS`.
+
+    A limit that somebody has set is public, and stays.
+    """
+    fields = type(model).model_fields
+    return {name: TOKENS for name in _NAMES if name in fields and not _limits(model, name)}
+
+
+def _limits(model: Any, name: str) -> bool:
+    found = getattr(model, name, None)
+    return isinstance(found, int) and found > 0  # Ollama has negative numbers for no limit

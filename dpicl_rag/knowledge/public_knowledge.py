@@ -1,15 +1,35 @@
-"""Public texts of the operator: a handbook, a list of products, a web page."""
+"""Public knowledge: the operator's handbook, list of products or web page, and released answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, DPICLError, KnowledgeError
+from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.retrieval.base import Retriever
+
+
+@runtime_checkable
+class Knowledge(Protocol):
+    """Public texts that are near to a question.
+
+    The public row reads them in a document's place, so that a token which follows from them costs
+    the documents nothing. Experts never read them. Nothing in them may come from the private
+    documents but what was released.
+    """
+
+    def recall(self, question: str) -> Sequence[str]:
+        """Texts for a question, the nearest first; none where nothing is near.
+
+        Raises:
+            DPICLError: The source cannot be read. Nothing has been spent by then.
+        """
+        ...
+
 
 _PRIVATE = (
     "public knowledge is read at no cost and this {kind} is private; give a Corpus that was made "
@@ -84,6 +104,58 @@ class PublicDocuments:
         if hasattr(source, "invoke"):
             return (document.page_content for document in source.invoke(question))
         return (node.get_content() for node in source.retrieve(question))
+
+
+class JoinedKnowledge:
+    """Texts that each source recalls, in the order in which the sources are given.
+
+    Args:
+        sources: At most one of them is a memory of released answers.
+
+    Raises:
+        ConfigurationError: There are two memories: which one keeps an answer is not defined.
+    """
+
+    def __init__(self, sources: Sequence[Knowledge]) -> None:
+        self._sources: tuple[Knowledge, ...] = tuple(
+            part
+            for source in sources
+            for part in (source._sources if isinstance(source, JoinedKnowledge) else (source,))
+        )
+        memories = [source for source in self._sources if isinstance(source, AnswerMemory)]
+        if len(memories) > 1:
+            raise ConfigurationError("give one memory of released answers, not two")
+        self.memory = memories[0] if memories else None
+
+    def __repr__(self) -> str:
+        return f"JoinedKnowledge({list(self._sources)!r})"
+
+    def recall(self, question: str) -> list[str]:
+        """See `Knowledge.recall`."""
+        return [text for source in self._sources for text in source.recall(question)]
+
+
+def as_knowledge(given: Any) -> JoinedKnowledge:
+    """Public knowledge from whatever a caller gives.
+
+    Args:
+        given: None, a `Knowledge`, what `PublicDocuments` takes, or a list of these.
+
+    Raises:
+        ConfigurationError: It is none of these, or private.
+    """
+    if isinstance(given, JoinedKnowledge):
+        return given
+    if given is None:
+        return JoinedKnowledge(())
+    every = given if isinstance(given, (list, tuple)) else (given,)
+    return JoinedKnowledge([_source(one) for one in every])
+
+
+def _source(given: Any) -> Knowledge:
+    if isinstance(given, type) or not isinstance(given, Knowledge):
+        return PublicDocuments(given)
+    return given
 
 
 def _is_corpus(source: Any) -> bool:
