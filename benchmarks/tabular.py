@@ -23,12 +23,13 @@ import numpy.typing as npt
 
 from dpicl_rag.errors import MissingDependencyError
 from dpicl_rag.tabular.local_privacy import local_report, tables_from_reports
-from dpicl_rag.tabular.noisy_tables import noiseless, release_tables
+from dpicl_rag.tabular.noisy_tables import release_tables
 from dpicl_rag.tabular.schema import PACKAGED
 from dpicl_research.logistic_regression import logistic_regression
 from dpicl_research.private_baselines import Predict, peer_models, peers
 from dpicl_research.published_bits import bits_table
 from dpicl_research.published_sampling import fresh_table, sampling_table, sizes_table
+from dpicl_research.table_releases import noiseless
 from dpicl_research.table_tasks import TableTask, load_tables
 
 

@@ -3,7 +3,7 @@
 Carey et al. 2024. The paper leaves out some columns, merges some values, makes a number one bit and
 a category one bit, or one for each value; the label is one more. It gives every one of the d bits
 ``epsilon / d``. Two rows differ in no more than two of a category's bits, so what its reports
-really cost is less where there are such categories (`row_bits`). That holds for public cuts: the
+really cost is less where there are such categories (`RowBits`). That holds for public cuts: the
 paper cuts numbers at the mean of the data, which is not private whatever the bits are.
 """
 

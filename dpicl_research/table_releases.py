@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.tabular.aggregates import release_aggregates
 from dpicl_rag.tabular.fresh_rows import FreshRows
 from dpicl_rag.tabular.local_privacy import bits_from_reports, local_report, tables_from_reports
-from dpicl_rag.tabular.noisy_tables import noiseless, release_tables
+from dpicl_rag.tabular.noisy_tables import NoisyTables, exact_counts, frozen, release_tables
 from dpicl_rag.tabular.schema import Row, Schema, answer, asked
 from dpicl_research.logistic_regression import logistic_regression
 from dpicl_research.paper_protocol import shuffled
@@ -39,6 +39,12 @@ Shots = list[tuple[str, str]]
 def queries_of(task: TableTask, settings: Settings, seed: int) -> list[int]:
     """Numbers of the test rows that a seed asks about."""
     return shuffled(f"{seed}/queries", len(task.test))[: settings.queries]
+
+
+def noiseless(rows: Iterable[Row], schema: Schema) -> NoisyTables:
+    """Tables without noise. Not private: for comparison only."""
+    counted = exact_counts(map(schema.encode, rows), schema)
+    return NoisyTables(schema, frozen(counted), None, 0.0, None)
 
 
 def not_private(task: TableTask) -> dict[str, float]:

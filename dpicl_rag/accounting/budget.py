@@ -1,4 +1,4 @@
-"""Budgets of draws: the most that they cost in sum, and the units that they protect."""
+"""Budgets of draws, and the shares into which an answer, an example or a corpus splits one."""
 
 from __future__ import annotations
 
@@ -112,6 +112,9 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class Shares:
     """Parts of a zCDP rho, and how many draws share the rest.
+
+    All of them are public and follow from nothing that a document says. `PrivateContextLLM.plan`
+    prints what they come to. docs/privacy.md and benchmarks/README.md have the measurements.
 
     Attributes:
         count: Of an answer, for each count of units whose noise is not set.

@@ -1,8 +1,8 @@
-"""Exact numerical conversions between zCDP, Renyi curves and (epsilon, delta).
+"""Exact numerical conversions between zCDP, Renyi curves, Gaussian noise and (epsilon, delta).
 
-All of them use one bound, Canonne, Kamath, Steinke 2020 ("The Discrete Gaussian for Differential
-Privacy", Proposition 12): a mechanism whose Renyi divergence of order a is at most R(a) is
-(epsilon, delta)-DP for every a > 1 with
+All but those of Gaussian noise use one bound, Canonne, Kamath, Steinke 2020 ("The Discrete Gaussian
+for Differential Privacy", Proposition 12): a mechanism whose Renyi divergence of order a is at most
+R(a) is (epsilon, delta)-DP for every a > 1 with
 
     delta = exp((a - 1) * (R(a) - epsilon)) / (a - 1) * (1 - 1/a)**a,
 
@@ -179,7 +179,10 @@ def _log_expm1(value: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Exact delta of a Gaussian mechanism of sensitivity over noise ``mu``."""
+    """Exact delta of a Gaussian mechanism of sensitivity over noise ``mu``.
+
+    Balle, Wang 2018, "Improving the Gaussian Mechanism for Differential Privacy", Theorem 8.
+    """
     return float(gaussian_deltas(mu, epsilon))
 
 

@@ -1,4 +1,4 @@
-"""The charge of a noisy sum over many Poisson-subsampled contexts."""
+"""Charges on samples: events, and their profiles, the delta of one release at every epsilon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canaries: an empirical lower bound on epsilon from answers with and without one unit."""
+"""Canaries, and an empirical lower bound on epsilon from answers with and without one of them."""
 
 from __future__ import annotations
 

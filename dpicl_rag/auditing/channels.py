@@ -1,4 +1,4 @@
-"""Side channels of a program: its output beside an answer, recorded so that two runs compare."""
+"""Side channels: all output beside an answer, recorded and compared between neighbours."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Charges cover the unit that arrives and nothing else, so the rows of the others must not move. Where
 they do, by rounding alone, a vote between two labels of nearly the same probability tips, and all
 copies tip together: with 100 of them, a log ratio of 100 at a claimed epsilon of 1. The attacker
-here knows the model, and picks the text and the labels that tip. What may move rows stands in
-`dpicl_rag.auditing.near_ties`.
+here knows the model, and picks the text and the labels that tip. Neighbours in which a unit might
+move rows that it is not charged for are made by `every_attack`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exact audit: neighbouring corpora through the private path, distributions compared."""
+"""The exact audit: neighbouring corpora, outputs enumerated, distributions compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A language model that remembers its rows, so that many runs over few documents are cheap."""
+"""Language models that remember rows, so that many runs over few documents are cheap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of methods: the rows they need, their charge, and a calibrated mechanism.
+"""The interface of methods: layouts of the rows they need, their charge, a calibrated mechanism.
 
 A method turns label log-probabilities into a distribution over labels. Privacy is about the units
 of the context (``ADD_OR_REMOVE_ONE`` or ``REPLACE_ONE``); the query, the labels and every parameter
@@ -226,7 +226,7 @@ class ExpertMethod(Method):
     and choices of all other units, and the group g that a unit would choose; the unit's own coin
     is left. Without it the output has some distribution Q, with it (1 - q) Q + q M_g, where M_g
     and Q differ by one expert: one more, or in groups one changed, whichever g is. So the pair
-    that dominates M_g and Q, sampled at rate q, dominates these (``accounting.profiles.sampled``).
+    that dominates M_g and Q, sampled at rate q, dominates these (`accounting.subsampling.sampled`).
     The hockey-stick divergence is jointly convex: the mixture over g and over all that was fixed,
     which is the same on both sides, has no more. This needs choices that are a unit's own. In a
     cut by rank an arrival would move the others.

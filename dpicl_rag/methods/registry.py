@@ -1,4 +1,4 @@
-"""Methods by name."""
+"""Registry of methods by name, and their settings where they label from documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hard votes and the exponential mechanism: the baseline that comparisons leave out."""
+"""Published methods that draw from votes or sums: by noise, by permute-and-flip, by sampling."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from dpicl_rag.accounting import (
     zcdp,
 )
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import selection
-from dpicl_rag.mechanisms.selection import ReportNoisyMax
+from dpicl_rag.mechanisms.selection import PermuteAndFlip, ReportNoisyMax
 from dpicl_rag.mechanisms.utilities import LogProb, Probability, Utility, Vote
 from dpicl_rag.methods.base import (
     Calibrated,
@@ -41,6 +40,8 @@ VOTE = Vote(public_power=0.0)
 @dataclass(frozen=True)
 class Votes(ExpertMethod):
     """``lambda`` times the number of experts that vote for a label, as scores of the mechanism.
+
+    The exponential mechanism on hard votes: the baseline that comparisons leave out.
 
     McSherry, Talwar 2007, "Mechanism Design via Differential Privacy", on the votes of DP-ICL.
 
@@ -134,7 +135,7 @@ class FlippedLabels(ExpertMethod):
 
     **Adjacency and charge.** A unit added or removed costs pure ``lambda * R`` (R is C for clipped
     log-probabilities, 1 for votes), a changed expert ``2 * lambda * R``: the same factors as the
-    exponential mechanism's, proven in ``mechanisms.permute_and_flip``. It is not bounded-range:
+    exponential mechanism's, proven in ``selection.PermuteAndFlip``. It is not bounded-range:
     its zCDP rho is that of any epsilon-DP mechanism, ``epsilon tanh(epsilon / 2)``, up to four
     times the exponential mechanism's. Over many queries the exponential mechanism is the better
     one.
@@ -169,9 +170,7 @@ class FlippedLabels(ExpertMethod):
         reached = self.to_experts(budget)
         strength = pure_strength(reached, utility.range, self.rate)
         event = PureDP(strength * utility.range * reached.factor)
-        mechanism = selection.PermuteAndFlip(
-            utility, strength, zcdp(event.epsilon), budget.search_delta
-        )
+        mechanism = PermuteAndFlip(utility, strength, zcdp(event.epsilon), budget.search_delta)
         return Calibrated(mechanism, strength, self.charged(event), budget)
 
 

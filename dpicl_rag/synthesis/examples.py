@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.accounting import Adjacency
-from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
@@ -36,7 +35,7 @@ from dpicl_rag.synthesis.synthesis_folder import (
     run_account,
     write_records,
 )
-from dpicl_rag.synthesis.template import ExampleTemplate, ended, written
+from dpicl_rag.synthesis.template import ExampleTemplate, draw_text, ended, written
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -199,56 +198,45 @@ def synthesise_examples(
     return Synthesis(records, plan.epsilon, plan.delta, plan.rho, settings)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class _Writer:
     """Draws texts: the first of every label, then the second."""
 
-    def __init__(
-        self,
-        plan: ExamplesPlan,
-        model: LanguageModel,
-        prompts: Mapping[str, Prompt],
-        template: ExampleTemplate,
-        own: Mapping[str, Pool],
-        max_tokens: int,
-        allowance: int,
-        randomness: Randomness,
-        spend: LabelCharge | Batches,
-    ) -> None:
-        self._plan = plan
-        self._model = model
-        self._prompts = prompts
-        self._template = template
-        self._pools = own
-        self._max_tokens = max_tokens
-        self._allowance = allowance
-        self._randomness = randomness
-        self._spend = spend
+    plan: ExamplesPlan
+    model: LanguageModel
+    prompts: Mapping[str, Prompt]
+    template: ExampleTemplate
+    pools: Mapping[str, Pool]
+    max_tokens: int
+    allowance: int
+    randomness: Randomness
+    spend: LabelCharge | Batches
 
     def draw(self, number: int) -> Iterator[int]:
         """See `write_records`."""
-        text, place = divmod(number, len(self._prompts))
-        label = list(self._prompts)[place]
-        if isinstance(self._spend, Batches):
-            return self._batch(label, text, self._spend)
-        return self._sampled(label, self._spend)
+        text, place = divmod(number, len(self.prompts))
+        label = list(self.prompts)[place]
+        if isinstance(self.spend, Batches):
+            return self._batch(label, text, self.spend)
+        return self._sampled(label, self.spend)
 
     def stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
         """See `write_records`."""
-        if ended(self._model.tokenizer, tokens):
+        if ended(self.model.tokenizer, tokens):
             return "end"
-        return "length" if len(tokens) == self._max_tokens else "budget"
+        return "length" if len(tokens) == self.max_tokens else "budget"
 
     def _sampled(self, label: str, charge: LabelCharge) -> Iterator[int]:
         """A text over fresh samples, or over all units once."""
-        sampler, pool = self._plan.sampler, self._pools[label]
+        sampler, pool = self.plan.sampler, self.pools[label]
         assert sampler is not None
 
         def sample() -> list[Input]:
-            return self._inputs(label, sampler(pool, self._randomness))
+            return self._inputs(label, sampler(pool, self.randomness))
 
         reading = partial(self._read, label)
-        rows = FreshSampleRows(sample, reading) if self._plan.fresh else reading(sample())
-        return self._text(label, rows, TextFilter(charge, label, self._max_tokens))
+        rows = FreshSampleRows(sample, reading) if self.plan.fresh else reading(sample())
+        return self._text(label, rows, TextFilter(charge, label, self.max_tokens))
 
     def _batch(self, label: str, text: int, batches: Batches) -> Iterator[int]:
         """A text over its own batch."""
@@ -259,33 +247,27 @@ class _Writer:
         return self._text(label, self._read(label, [own for _, own in experts]), spend)
 
     def _text(self, label: str, rows: GrowingRows, spend: PrivacyFilter) -> Iterator[int]:
-        tokenizer = self._model.tokenizer
-        tokens: list[int] = []
         with enough_memory():
-            for token in decode(
+            yield from draw_text(
                 rows,
-                self._prompts[label].suffix,
-                self._plan.mechanism,
+                self.prompts[label].suffix,
+                self.plan.mechanism,
                 spend,
-                self._randomness,
-                max_tokens=self._max_tokens,
-                stop_tokens=tokenizer.stop_tokens,
-            ):
-                tokens.append(token)
-                yield token
-                if ended(tokenizer, tokens):
-                    break
+                self.randomness,
+                tokenizer=self.model.tokenizer,
+                tokens=self.max_tokens,
+            )
 
     def _read(self, label: str, inputs: list[Input]) -> GrowingRows:
-        return read(self._model, self._prompts[label], inputs, room=self._max_tokens)
+        return read(self.model, self.prompts[label], inputs, room=self.max_tokens)
 
     def _inputs(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
         """Inputs of experts. One that has nothing to read has nothing to say."""
         return [own for own in self._digests(label, members) if own]
 
     def _digests(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
-        shown = ([self._template.shown(label, text) for text in texts] for texts in members)
-        return [self._model.digest(passages, self._allowance) for passages in shown]
+        shown = ([self.template.shown(label, text) for text in texts] for texts in members)
+        return [self.model.digest(passages, self.allowance) for passages in shown]
 
 
 def _records(

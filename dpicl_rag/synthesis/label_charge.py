@@ -1,4 +1,7 @@
-"""The cost of several labels' texts to one unit: in parallel if it has one label, else added."""
+"""Charges of labelled texts: alike for all units of a label, or each unit for what it reveals.
+
+Labels cost a unit in parallel if it has one label, and add up otherwise.
+"""
 
 from __future__ import annotations
 

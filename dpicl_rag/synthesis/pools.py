@@ -1,4 +1,4 @@
-"""Labelled private examples, and the pool of units that each label has."""
+"""Pools of labelled private examples by unit, and fresh secret samples of them."""
 
 from __future__ import annotations
 

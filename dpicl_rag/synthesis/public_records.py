@@ -1,4 +1,4 @@
-"""A synthetic corpus as a corpus of ours, or as a Chroma collection that any client reads.
+"""Public corpora of synthetic records: ours, or Chroma collections; ordinary answers from them.
 
 Records carry their text, their vector and ``{synthetic, key, run, tokens}``, all of it public, and
 no privacy unit. Where they are put says that they are synthetic (`SyntheticOrigin`).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ from dpicl_rag.synthesis.key_words import (
 from dpicl_rag.synthesis.public_records import require_free
 from dpicl_rag.synthesis.record_filters import Keep
 from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
-from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, open_run, run_account, write_records
+from dpicl_rag.synthesis.synthesis_folder import Run, open_run, run_account, write_records
 from dpicl_rag.synthesis.template import RecordTemplate, draw_record
 
 if TYPE_CHECKING:
@@ -170,26 +170,19 @@ def synthesise(
         )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class _CorpusWriter:
     """Draws what a run still lacks."""
 
-    def __init__(
-        self,
-        plan: CorpusPlan,
-        model: LanguageModel,
-        public: PublicWords,
-        run: Run,
-        randomness: Randomness,
-    ) -> None:
-        self._plan = plan
-        self._model = model
-        self._public = public
-        self._run = run
-        self._randomness = randomness
+    plan: CorpusPlan
+    model: LanguageModel
+    public: PublicWords
+    run: Run
+    randomness: Randomness
 
     def rho_left(self) -> float:
         """The most that the rest of the run costs any unit: what was released is paid for."""
-        plan, run = self._plan, self._run
+        plan, run = self.plan, self.run
         if not run.has_released(plan.rounds()):
             return plan.rho
         records = _numbered(self.topics({}, Account(0.0, 0)))
@@ -197,21 +190,23 @@ class _CorpusWriter:
 
     def topics(self, units: UnitPassages, account: Account) -> list[Topic]:
         """The topics of the released keys, the rarest key first."""
-        plan = self._plan
+        plan = self.plan
         able = account.able(plan.keys_rho)
         words = [
-            self._words(passages) if admitted else UnitWords((), ())
+            self.public.rarest(passages, self.plan.words_per_unit)
+            if admitted
+            else UnitWords((), ())
             for passages, admitted in zip(units.values(), able, strict=True)
         ]
         released: dict[str, ReleasedWord] = {}
         count = partial(self._count, account)
-        if (word_list := plan.word_list(self._public.listed)) is not None:
+        if (word_list := plan.word_list(self.public.listed)) is not None:
             found = word_list.release([own.listed for own in words], count)
             released |= {key.word: key for key in found}
         if (trie := plan.trie()) is not None:
             found = trie.release([own.unlisted for own in words], count)
             released |= {key.word: key for key in found}
-        rarest = self._public.by_rarity(released)[: plan.topics]
+        rarest = self.public.by_rarity(released)[: plan.topics]
         keys = [released[word] for word in rarest]
         return topics_for(keys, plan.batch, plan.records_per_topic)
 
@@ -234,17 +229,19 @@ class _CorpusWriter:
                 unit
                 for unit, own in joins.items()
                 if place in own
-                and batch_of(self._run.key, unit, topic.key.word, topic.batches) == batch
+                and batch_of(self.run.key, unit, topic.key.word, topic.batches) == batch
             ]
             return self._record(topic, mine, units, account, places)
 
-        write_records(self._run, len(records), draw, self._stopped_by, on_progress)
+        write_records(self.run, len(records), draw, self._stopped_by, on_progress)
 
     def finished(self, topics: Sequence[Topic]) -> Iterator[SyntheticRecord]:
         """The records of the journal as text."""
-        drawn = self._run.records
+        drawn = self.run.records
         for number, (place, _) in enumerate(_numbered(topics)):
-            yield record_of(drawn[number], topics[place].key.word, self._plan, self._model)
+            tokens, stopped_by = drawn[number].tokens, drawn[number].stopped_by or "interrupted"
+            text = self.plan.template.text(self.model.tokenizer, tokens)
+            yield SyntheticRecord(text, None, topics[place].key.word, len(tokens), stopped_by)
 
     def _record(
         self,
@@ -255,13 +252,12 @@ class _CorpusWriter:
         places: Mapping[str, int],
     ) -> Iterator[int]:
         """A record from the units of its batch."""
-        plan, template = self._plan, self._plan.template
-        prompt = template.prompt(self._model.tokenizer, topic.key.word)
-        room = template.room(self._model.tokenizer)
-        allowance = prompt.allowance(self._model, plan.unit_tokens, room)
+        plan, template = self.plan, self.plan.template
+        prompt = template.prompt(self.model.tokenizer, topic.key.word)
+        room = template.room(self.model.tokenizer)
+        allowance = prompt.allowance(self.model, plan.unit_tokens, room)
         read = {
-            unit: self._model.digest(_about(topic.key.word, units[unit]), allowance)
-            for unit in mine
+            unit: self.model.digest(_about(topic.key.word, units[unit]), allowance) for unit in mine
         }
         reading = [unit for unit in mine if read[unit]]
         mechanism = plan.record().mechanism_for(topic.count)
@@ -270,22 +266,19 @@ class _CorpusWriter:
         experts = Experts(
             [read[unit] for unit in reading], mechanism, spend, topic.count, lambda: None
         )
-        model = copying(self._model, plan.copy_bias)
-        return draw_record(model, prompt, template, experts, self._randomness)
+        model = copying(self.model, plan.copy_bias)
+        return draw_record(model, prompt, template, experts, self.randomness)
 
     def _stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
-        tokenizer, template = self._model.tokenizer, self._plan.template
+        tokenizer, template = self.model.tokenizer, self.plan.template
         last = template.parts(tokenizer, tokens)[-1]
         return "end" if template.fields[-1].ended(tokenizer, last) else "length"
 
-    def _words(self, passages: Sequence[str]) -> UnitWords:
-        return self._public.rarest(passages, self._plan.words_per_unit)
-
     def _joins(self, passages: Sequence[str], topics: Sequence[Topic]) -> list[int]:
-        own = self._words(passages)
-        trie = self._plan.trie()
+        own = self.public.rarest(passages, self.plan.words_per_unit)
+        trie = self.plan.trie()
         long = {trie.known_by(word) for word in own.unlisted} if trie is not None else set()
-        return joined({*own.listed, *long}, topics, self._plan.topics_per_unit)
+        return joined({*own.listed, *long}, topics, self.plan.topics_per_unit)
 
     def _count(
         self,
@@ -298,18 +291,11 @@ class _CorpusWriter:
         """One round of counts: as it was released before, or drawn now."""
 
         def pay(counts: Sequence[int]) -> None:
-            most = self._plan.words_per_unit  # counts that any unit may be in
+            most = self.plan.words_per_unit  # counts that any unit may be in
             account.pay(most * noise.rho, [counted * noise.rho for counted in counts])
 
-        counted = partial(noisy_counts, candidates, own, noise, pay, self._randomness)
-        return [(word, number) for word, number in self._run.released(name, counted)]
-
-
-def record_of(drawn: Drawn, key: str, plan: CorpusPlan, model: LanguageModel) -> SyntheticRecord:
-    """A record from its tokens."""
-    text = plan.template.text(model.tokenizer, drawn.tokens)
-    stopped_by = drawn.stopped_by or "interrupted"
-    return SyntheticRecord(text, None, key, len(drawn.tokens), stopped_by)
+        counted = partial(noisy_counts, candidates, own, noise, pay, self.randomness)
+        return [(word, number) for word, number in self.run.released(name, counted)]
 
 
 def _numbered(topics: Sequence[Topic]) -> list[tuple[int, int]]:

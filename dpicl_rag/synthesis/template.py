@@ -1,4 +1,4 @@
-"""Templates of records: public words, and fields between them that are drawn.
+"""Templates of synthetic texts: public words, and fields between them that are drawn.
 
 Public words cost nothing, and they lead a small model to copy a short field where it would
 rephrase a long text.
@@ -7,7 +7,7 @@ rephrase a long text.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -19,10 +19,11 @@ from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import BlockRows, LanguageModel, Rows
+from dpicl_rag.language_models.base import BlockRows, GrowingRows, LanguageModel, Rows
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Example, Prompt, PromptTemplate, opening_tokens
 
@@ -55,15 +56,11 @@ class RecordField:
 
     def value(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> str:
         """Text of the field so far, cut at the first stop string."""
-        text = tokenizer.decode(drawn)
-        return text[: min([at for s in self.stop if (at := text.find(s)) >= 0], default=len(text))]
+        return _cut(tokenizer.decode(drawn), self.stop)
 
     def ended(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> bool:
         """Whether its end was drawn: a function of what was released."""
-        if drawn and drawn[-1] in tokenizer.stop_tokens:
-            return True
-        text = tokenizer.decode(drawn)
-        return any(s in text for s in self.stop)
+        return ended(tokenizer, drawn, self.stop)
 
     def kept(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> int:
         """Number of tokens before the end."""
@@ -241,19 +238,65 @@ class ExampleTemplate:
         return f"{self.label} {label}\n{self.text} {text}"
 
 
-def ended(tokenizer: Tokenizer, tokens: Sequence[int]) -> bool:
-    """Whether a text has come to its end."""
+def ended(tokenizer: Tokenizer, tokens: Sequence[int], ends: Sequence[str] = _ENDS) -> bool:
+    """Whether a text has come to its end: a stop token, or one of the strings."""
     if tokens and tokens[-1] in tokenizer.stop_tokens:
         return True
     text = tokenizer.decode(tokens)
-    return any(end in text for end in _ENDS)
+    return any(end in text for end in ends)
 
 
 def written(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
     """The text up to its end, without the white space around it."""
     text = tokenizer.decode([token for token in tokens if token not in tokenizer.stop_tokens])
-    cuts = [at for end in _ENDS if (at := text.find(end)) >= 0]
-    return text[: min(cuts, default=len(text))].strip()
+    return _cut(text, _ENDS).strip()
+
+
+def _cut(text: str, ends: Sequence[str]) -> str:
+    return text[: min([at for end in ends if (at := text.find(end)) >= 0], default=len(text))]
+
+
+def draw_text(
+    rows: GrowingRows,
+    suffix: Sequence[int],
+    mechanism: Mechanism,
+    spend: PrivacyFilter,
+    randomness: Randomness,
+    *,
+    tokenizer: Tokenizer,
+    tokens: int,
+    ends: Sequence[str] = _ENDS,
+) -> Generator[int, None, list[int]]:
+    """Draw a text, or a field of one, by the loop that answers are drawn with.
+
+    Args:
+        rows: Of the public row and the experts.
+        suffix: Public tokens that they read first.
+        mechanism: Draws a token.
+        spend: Pays for it.
+        randomness: Where the coins come from.
+        tokenizer: Of the model.
+        tokens: Most tokens.
+        ends: Strings that end the text.
+
+    Returns:
+        The tokens, each of which was yielded once it was paid for.
+    """
+    drawn: list[int] = []
+    for token in decode(
+        rows,
+        suffix,
+        mechanism,
+        spend,
+        randomness,
+        max_tokens=tokens,
+        stop_tokens=tokenizer.stop_tokens,
+    ):
+        drawn.append(token)
+        yield token
+        if ended(tokenizer, drawn, ends):
+            break
+    return drawn
 
 
 def draw_record(
@@ -282,20 +325,16 @@ def draw_record(
         rows = read(model, prompt, experts.inputs, room=template.room(tokenizer))
         suffix: Sequence[int] = prompt.suffix
         for at, field in enumerate(template.fields):
-            drawn: list[int] = []
-            for token in decode(
-                rows=rows,
-                suffix=suffix,
-                mechanism=experts.mechanism,
-                spend=experts.spend,
-                randomness=randomness,
-                max_tokens=field.tokens,
-                stop_tokens=tokenizer.stop_tokens,
-            ):
-                drawn.append(token)
-                yield token
-                if field.ended(tokenizer, drawn):
-                    break
+            drawn = yield from draw_text(
+                rows,
+                suffix,
+                experts.mechanism,
+                experts.spend,
+                randomness,
+                tokenizer=tokenizer,
+                tokens=field.tokens,
+                ends=field.stop,
+            )
             if at < len(between):
                 kept = drawn[: field.kept(tokenizer, drawn)]
                 suffix = [*_unread(rows, drawn, kept), *between[at]]

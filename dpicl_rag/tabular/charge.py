@@ -1,4 +1,6 @@
-"""The charge of a release from a table, and its noise: public, before any row is read.
+"""The charge of a release from a table, its noise, and the folder that keeps it.
+
+Charge and noise are public, before any row is read.
 
 One row is one privacy unit, and moves a few whole numbers by at most a public amount each. Every
 number gets noise of its own. ``touched`` counts the moves: under add-or-remove a row comes or goes;
@@ -141,6 +143,9 @@ def kept_release(
     check: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """The release of a folder; drawn now if there is none.
+
+    The order is: charge, write, show. A kill between the charge and the writing loses one release
+    that nobody saw; at any other instant nothing is lost, and nothing is drawn or paid twice.
 
     Args:
         folder: Where it is kept. All of it is public.

@@ -12,7 +12,7 @@ estimates the joint distribution of the bits. That multiplies noise by ``(2 p - 
 to be compared with.
 
 *One-hot*: the same with a bit for each value of a category, as the paper counts them
-(`row_bits`). Two rows differ in at most two bits of a category, and each bit has its share of
+(`RowBits`). Two rows differ in at most two bits of a category, and each bit has its share of
 ``epsilon`` by that, not by how many bits there are.
 
 **Charge**: the chances of any report under any two rows differ by a factor of ``e^epsilon`` at
@@ -257,6 +257,14 @@ _MOST = 20  # of a joint distribution: 2^20 cells
 @dataclass(frozen=True, slots=True)
 class RowBits:
     """Bits of the columns and then of the label.
+
+    *One a column*: a cut in two by the schema. Two rows differ in at most all d bits.
+
+    *One-hot*, as Carey et al. 2024 count: a number is one bit; so is a category that is cut in two
+    by ``ones``, or has at most two values; any other category is one bit for each value of its
+    list, none of them set for ``other``. Two rows differ in at most two bits of such a category,
+    however many it has. The paper gives every one of the d bits ``epsilon / d``, which is more
+    noise than its epsilon needs: what its reports really cost is ``flips / d`` of it.
 
     Attributes:
         schema: Of the rows; its label has two answers.

@@ -1,4 +1,4 @@
-"""Noisy tables: for each column, counts of its values with each label.
+"""Noisy tables: for each column, counts of its values with each label; naive Bayes from them.
 
 All tables of one release share one budget. Rows that look like the private ones are drawn from
 them, and demonstrations for prompts from these; naive Bayes on the tables says how much of what
@@ -120,7 +120,7 @@ def release_tables(
         ]
 
     released = paid(ledger, corpus, charge.rho, draw)
-    return NoisyTables(schema, _frozen(released), epsilon, delta, charge.rho)
+    return NoisyTables(schema, frozen(released), epsilon, delta, charge.rho)
 
 
 def tables_charge(
@@ -133,12 +133,6 @@ def tables_charge(
     return Charge(epsilon, delta, len(schema.columns), adjacency)
 
 
-def noiseless(rows: Iterable[Row], schema: Schema) -> NoisyTables:
-    """Tables without noise. Not private: for comparison only."""
-    counted = exact_counts(map(schema.encode, rows), schema)
-    return NoisyTables(schema, _frozen(counted), None, 0.0, None)
-
-
 def read_tables(found: Mapping[str, Any], schema: Schema) -> NoisyTables:
     """Tables from what `NoisyTables.to_json` gave.
 
@@ -146,7 +140,7 @@ def read_tables(found: Mapping[str, Any], schema: Schema) -> NoisyTables:
         ConfigurationError: They are not of this schema.
     """
     wanted = [(len(schema.label.values), column.size) for column in schema.columns]
-    counts = _frozen(found["counts"])
+    counts = frozen(found["counts"])
     shapes = [np.array(table).shape for table in counts]
     same = json.loads(json.dumps(schema.to_json())) == found["schema"]
     if shapes != wanted or not same:
@@ -169,7 +163,8 @@ def _drawn(shares: Any, randomness: Randomness) -> int:
     return min(at, len(shares) - 1)
 
 
-def _frozen(counts: Any) -> tuple[tuple[tuple[float, ...], ...], ...]:
+def frozen(counts: Any) -> tuple[tuple[tuple[float, ...], ...], ...]:
+    """Counts as `NoisyTables` keeps them."""
     return tuple(tuple(tuple(row) for row in table) for table in counts)
 
 
@@ -179,7 +174,7 @@ Counts = Sequence[npt.NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class NaiveBayes:
-    """Log-probabilities of labels, and of places given a label.
+    """Log-probabilities of labels, and of places given a label: the yardstick without a model.
 
     Attributes:
         schema: Of the rows.

@@ -1,4 +1,4 @@
-"""Schemas of tables, known beforehand: columns, domains, cut points. All of them public.
+"""Schemas of tables, known beforehand: columns, domains, cut points, words. All of them public.
 
 Nothing here is ever read off the private rows. A domain that is, tells which values occur; a bound
 that is, tells the largest one; and a mean or a quantile as a cut point is an answer that nobody
@@ -70,7 +70,7 @@ class Number:
 
     def __post_init__(self) -> None:
         numbers = (self.low, self.high, *self.cuts, *self.typical)  # of a string: its letters
-        if not all(map(_is_number, numbers)):
+        if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
             raise ConfigurationError(f"column {self.name!r}: {_INFERRED}")
         if not all(map(math.isfinite, numbers)) or not self.low < self.high:
             raise ConfigurationError(
@@ -97,8 +97,11 @@ class Number:
 
     def clamped(self, value: object) -> float:
         """The number within the bounds."""
-        number = _as_number(value)
-        return self.low if number is None else min(max(number, self.low), self.high)
+        try:
+            number = float(_text(value))
+        except ValueError:
+            return self.low
+        return self.low if math.isnan(number) else min(max(number, self.low), self.high)
 
     def place(self, value: object) -> int:
         """The interval of a value."""
@@ -158,8 +161,13 @@ class Category:
             raise ConfigurationError(
                 f"column {self.name!r}: words are given for {min(unknown)!r}, which is not listed"
             )
-        if self.ones:
-            _check_ones(self.name, self.names, self.ones)
+        ones: object = self.ones
+        some = isinstance(ones, tuple) and len(set(ones)) == len(ones) and {*ones} < {*self.names}
+        if ones and not some:
+            raise ConfigurationError(
+                f"column {self.name!r}: ones are some of its values, each once, and not all of "
+                f"them; there are {', '.join(self.names)}"
+            )
 
     @property
     def size(self) -> int:
@@ -373,32 +381,10 @@ def _check_list(name: str, values: object, aliases: Mapping[str, str]) -> None:
         )
 
 
-def _check_ones(name: str, names: Sequence[str], ones: object) -> None:
-    listed = isinstance(ones, tuple) and len(set(ones)) == len(ones) and set(ones) < set(names)
-    if not listed:
-        raise ConfigurationError(
-            f"column {name!r}: ones are some of its values, each once, and not all of them; there "
-            f"are {', '.join(names)}"
-        )
-
-
 def _listed(value: object, values: Sequence[str], aliases: Mapping[str, str]) -> int | None:
     text = _text(value)
     name = aliases.get(text, text)
     return values.index(name) if name in values else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_number(value: object) -> float | None:
-    """The number that a cell holds; None where it holds none."""
-    try:
-        number = float(_text(value))
-    except ValueError:
-        return None
-    return None if math.isnan(number) else number
 
 
 def _text(value: object) -> str:
@@ -409,7 +395,11 @@ def _text(value: object) -> str:
 
 
 def serialise_row(row: Row, schema: Schema) -> str:
-    """A row in one line: the schema's text with the row's values, without the label."""
+    """A row in one line: the schema's text with the row's values, without the label.
+
+    Bounds hold, and a value that is not listed is ``other``. That makes nothing private: a private
+    row in words is a private text.
+    """
     words = {column.name: column.words(row.get(column.name)) for column in schema.columns}
     text = schema.text or f"{', '.join(f'{name} {{{name}}}' for name in words)}."
     for name, word in words.items():

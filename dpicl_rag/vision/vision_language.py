@@ -1,4 +1,4 @@
-"""Vision-language models of transformers, one row of one pass at a time."""
+"""Vision-language models of transformers, one row of one pass at a time; models by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,11 +17,7 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.language_models.transformers import context_length_of
 from dpicl_rag.prompts import label_tokens
-from dpicl_rag.vision.base import Example, Picture
-
-if TYPE_CHECKING:
-    from dpicl_rag.vision.base import VisionModel
-
+from dpicl_rag.vision.base import Example, Picture, VisionModel
 
 _SHOWN = "This is a {label}."
 _ASKED = "This is a"
@@ -185,6 +181,8 @@ class VisionLanguageModel:
 def load_processor(model: str | Path) -> Any:
     """The ``AutoProcessor`` of a model.
 
+    Qwen2.5-VL, InternVL and others have a processor for videos too, which needs torchvision. Nobody
+    shows them a video here, so a machine without torchvision can read pictures all the same.
     Where it cannot be loaded for want of a package, the model's own processor of pictures and text
     is loaded without the part for videos. It prepares pictures in the same way.
 
@@ -226,7 +224,7 @@ def _without_videos(model: str) -> Any:
     return kind.from_pretrained(model)
 
 
-Maker = Callable[[str | None], "VisionModel"]
+Maker = Callable[[str | None], VisionModel]
 """Makes a model, with the language model that the caller names for reading words, if any."""
 
 _NAMED: dict[str, Maker] = {}

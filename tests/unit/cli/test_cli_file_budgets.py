@@ -12,7 +12,6 @@ from dpicl_rag.cli import (
     catalogues,
     data_folder,
     file_budgets,
-    option_groups,
     options,
     settings_file,
 )
@@ -84,7 +83,7 @@ def test_a_command_that_books_answers_sets_the_budget_of_the_file(
 def test_what_is_served_has_the_budget_of_the_file(cli, mail, written, spending):
     path = written(BUDGET + "epsilon = 2.0\n")
     found = settings_file.choose(None)
-    chosen = catalogues.chosen_settings(None, None, None, option_groups.AnswerSettings(), found)
+    chosen = catalogues.chosen_settings(None, None, None, {}, found)
     assert chosen["mail"].privacy == {"epsilon": 2.0}
 
     def started():

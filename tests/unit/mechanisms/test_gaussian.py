@@ -37,7 +37,7 @@ def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None
                 [(x, weight * math.exp(-abs(x) / scale)) for x in range(-40 * scale, 40 * scale)]
             )
 
-        monkeypatch.setattr(laplace, "discrete_laplace", laplace)
+        monkeypatch.setattr(discrete_noise, "discrete_laplace", laplace)
         return DiscreteGaussian(sigma).draw(Tried(choose))
 
     found = given_an_end(distribution(lambda choose: one_round(run, choose)))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dpicl_rag.tabular.local_privacy import bits_from_reports, local_report
-from dpicl_rag.tabular.noisy_tables import noiseless, release_tables
+from dpicl_rag.tabular.noisy_tables import release_tables
 from dpicl_rag.tabular.schema import Schema
+from dpicl_research.table_releases import noiseless
 
 # Percent without noise, and with pure epsilon 1; the data sets of at most 1,400 rows and jungle.
 MEASURED = {"blood": (80, 80), "car": (94, 94), "diabetes": (77, 76), "heart": (86, 86)}

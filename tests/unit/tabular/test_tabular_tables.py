@@ -17,12 +17,12 @@ from dpicl_rag.tabular.charge import Charge, one_each
 from dpicl_rag.tabular.noisy_tables import (
     NoisyTables,
     exact_counts,
-    noiseless,
     read_tables,
     release_tables,
     tables_charge,
 )
 from dpicl_rag.tabular.schema import Category, Encoded, Label, Number, Schema
+from dpicl_research.table_releases import noiseless
 from tests.support.private_rows import BASE, EVERY_ROW, SCHEMA, dearest, price
 
 BOTH = list(Adjacency)
