@@ -35,7 +35,7 @@ from dpicl_rag import (
     ThresholdRetriever,
     TopKRetriever,
 )
-from dpicl_rag.answering.greedy import greedy_answer
+from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.retrieval import Search

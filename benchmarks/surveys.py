@@ -34,8 +34,7 @@ from dpicl_rag.retrieval.unit_vectors import UnitVectors, rounded
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.count_plans import VOTES, survey_plan, tally_plan
 from dpicl_rag.surveys.surveying import NEAR, surveyed
-from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
-from dpicl_rag.surveys.word_votes import nearest_words
+from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words, packaged_words
 from dpicl_research.tasks import load_task
 
 DELTA = 1e-5

@@ -33,7 +33,7 @@ from dpicl_rag import (
     TopKRetriever,
     load,
 )
-from dpicl_rag.answering.greedy import greedy_answer
+from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.stores import ChromaCollection
 

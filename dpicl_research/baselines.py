@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpicl_rag.answering.greedy import likeliest
-from dpicl_rag.answering.prompt_rows import read
+from dpicl_rag.answering.prompt_rows import likeliest, read
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.mechanisms.step import DenseStep
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
-from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
-from dpicl_rag.answering.short_form import asks_how, short_form
+from dpicl_rag.answering.canonical_form import CanonicalForm, asks_how, canonical_form, short_form
 from dpicl_rag.language_models.content_words import content_words
 
 

@@ -14,11 +14,11 @@ from functools import partial
 import torch
 
 from dpicl_rag.answering.ballot import Ballot
+from dpicl_rag.answering.canonical_form import shown_form
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
-from dpicl_rag.answering.shown_form import shown_form
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpicl_rag.answering.greedy import greedy_answer
+from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.auditing.subject import Subject
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import Document

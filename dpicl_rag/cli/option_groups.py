@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import typer
 
 from dpicl_rag.cli import options
-from dpicl_rag.cli.model_options import FieldOptions
+from dpicl_rag.cli.options import FieldOptions
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.requests import CONVERSATION, FIELDS, Kind, Request
 

@@ -1,16 +1,111 @@
-"""Options that several commands share."""
+"""Options that several commands share, and those that are made from fields of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from types import NoneType
+from typing import Annotated, Any, get_args
 
 import typer
+from annotated_types import Ge
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
-from dpicl_rag.cli import interval
-from dpicl_rag.cli.model_options import option
 from dpicl_rag.configuration import PrivacyConfig
+
+ENVIRONMENT = {name: f"DPICL_RAG_{name.upper()}" for name in ("epsilon", "delta", "max_calls")}
+"""Variables of the environment that stand for an option."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOptions:
+    """FieldOptions of a model as options; a command is handed those that were given, by name.
+
+    Attributes:
+        model: Has the fields.
+        names: Of those that are options.
+    """
+
+    model: type[BaseModel]
+    names: tuple[str, ...]
+
+    def parameters(self) -> Iterator[inspect.Parameter]:
+        """Parameters as Typer reads them; None stands for the model's own default."""
+        for name in self.names:
+            field = self.model.model_fields[name]
+            flag = field.annotation is bool
+            yield inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if flag else None,
+                annotation=Annotated[bool if flag else _or_none(field), option(name, field)],
+            )
+
+    def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What was given of the values of all options."""
+        # Not by equality: 0 is given, and False is not.
+        every = ((name, values[name]) for name in self.names)
+        return {name: one for name, one in every if one is not None and one is not False}
+
+
+def option(name: str, field: FieldInfo) -> Any:
+    """The option of a field.
+
+    Args:
+        name: Of the field.
+        field: Has the help, the range and the default.
+    """
+    shown = (
+        False
+        if field.default in (None, False)
+        else f"{field.default:g}"
+        if isinstance(field.default, float)
+        else str(field.default)
+    )
+    return typer.Option(
+        f"--{name.replace('_', '-')}",
+        help=field.description,
+        min=_least(field),
+        envvar=ENVIRONMENT.get(name),
+        show_default=shown,
+    )
+
+
+def _least(field: FieldInfo) -> int | None:
+    found = next((one.ge for one in field.metadata if isinstance(one, Ge)), None)
+    return found if isinstance(found, int) else None
+
+
+def _or_none(field: FieldInfo) -> Any:
+    kind: Any = field.annotation
+    return kind if NoneType in get_args(kind) else kind | None
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_MOST_S = 366 * 86_400
+
+
+def seconds(text: str) -> int:
+    """The seconds of an interval.
+
+    Args:
+        text: A whole number and ``s``, ``m``, ``h`` or ``d``.
+
+    Raises:
+        BadParameter: It is none, or is too short or too long.
+    """
+    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text.strip().lower())
+    if found is None:
+        raise typer.BadParameter("give a time such as 90s, 10m, 1h or 1d")
+    count = int(found[1]) * _SECONDS[found[2]]
+    if not LEAST_S <= count <= _MOST_S:
+        raise typer.BadParameter(f"give a time from {LEAST_S}s to 366d")
+    return count
+
 
 _BY_ITSELF = PrivacyConfig.create()
 EPSILON, DELTA = _BY_ITSELF.epsilon, _BY_ITSELF.delta
@@ -162,7 +257,7 @@ Sync = Annotated[
         "--sync",
         metavar="INTERVAL",
         envvar="DPICL_RAG_SYNC",
-        parser=interval.seconds,
+        parser=seconds,
         help="Bring the corpora up to date with their files and mailboxes every so often, such as "
         "10m (s, m, h, d), as `dpicl-rag sync` does, while questions are answered.",
     ),
@@ -190,3 +285,6 @@ def epsilon_of(rho: float | None, delta: float = DELTA) -> float | None:
     from dpicl_rag.accounting import rho_to_epsilon
 
     return None if rho is None else rho_to_epsilon(rho, delta)
+
+
+LEAST_S = 10

@@ -7,9 +7,8 @@ from the folder that one works in: a file there could send documents to a model 
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,6 +16,7 @@ from typing import Any, Literal, get_args
 from platformdirs import user_config_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from dpicl_rag import _validate
 from dpicl_rag.cli import options
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
@@ -62,7 +62,8 @@ class CorpusTable(BaseModel):
                 raise ValueError(f"{name} is that of a budget; give that too")
         known = {*PrivacyConfig.model_fields, *SEARCH, *PROMPT, *CorpusTable.model_fields}
         for name in self.settings.keys() - known:
-            raise ValueError(f"{name}: no such setting{_hint(name, known)}")
+            hint = _validate.did_you_mean(name, known)
+            raise ValueError(f"{name}: no such setting{'; ' if hint else ''}{hint}")
         return self
 
     @property
@@ -129,12 +130,8 @@ class SettingsFile(BaseModel):
         try:
             return SettingsFile(**found)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            name = ".".join(map(str, first["loc"]))
-            reason = first["msg"].removeprefix("Value error, ")
-            if first["type"] == "extra_forbidden":
-                reason = f"no such setting{_hint(name, SettingsFile.model_fields)}"
-            raise ConfigurationError(f"{path}, {name}: {reason}") from None
+            sentence = _validate.sentence_of(error, SettingsFile.model_fields)
+            raise ConfigurationError(f"{path}, {sentence}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +227,6 @@ def _booked(name: str) -> str:
 
     address = CollectionAddress.of(name)
     return name if address is None else address.name
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), 1)
-    return "".join(f"; did you mean {one}?" for one in near)
 
 
 def _info(alias: Any) -> Any:

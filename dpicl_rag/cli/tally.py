@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.private_context_llm import PrivateContextLLM, Result
     from dpicl_rag.stores.chroma import ChromaCollection
-    from dpicl_rag.surveys.estimate import Estimate
+    from dpicl_rag.surveys.survey_results import Estimate
 
 _RELEASED = "interrupted; a count that was drawn is paid for"
 _BAR = 30  # characters of the longest bar
@@ -247,7 +247,7 @@ def _print_plan(
 ) -> None:
     """How wide an interval will be, or how small a theme can be seen, and what that costs."""
     from dpicl_rag.answering.labels import most_label_tokens
-    from dpicl_rag.surveys.estimate import within
+    from dpicl_rag.surveys.survey_results import within
 
     with planning_model(config, reader) as llm:
         plan = llm.plan((), request)

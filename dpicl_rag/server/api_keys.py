@@ -1,4 +1,4 @@
-"""API keys and their rights. The file holds hashes, never a key."""
+"""API keys and their rights: a file of hashes, and the key of one run of a server."""
 
 from __future__ import annotations
 
@@ -298,3 +298,29 @@ def _caller(row: tuple[Any, ...], closed: frozenset[str]) -> Caller:
         a_minute=a_minute,
         closed=closed,
     )
+
+
+class RunKey:
+    """The owner's key, until the server ends.
+
+    Where a connection comes from says nothing of who asks: a proxy, a tunnel and a page under a
+    name that leads here all ask from this machine. So there is a key here too.
+
+    Attributes:
+        text: The key.
+    """
+
+    def __init__(self) -> None:
+        self.text = PREFIX + secrets.token_urlsafe(BYTES)
+
+    def __repr__(self) -> str:
+        return "RunKey()"
+
+    def find(self, key: str) -> Caller | None:
+        """See ``KeyFile.find``."""
+        known = secrets.compare_digest(key.encode("utf-8", "replace"), self.text.encode())
+        return Caller(None, "owner") if known else None
+
+    def address(self, url: str) -> str:
+        """Address of the page with this key; what stands behind ``#`` is not sent anywhere."""
+        return f"{url}#{self.text}"

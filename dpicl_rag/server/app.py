@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from dpicl_rag.server.admission import Admission
-from dpicl_rag.server.api_keys import KeyFile
+from dpicl_rag.server.api_keys import KeyFile, RunKey
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.failures import Failure, Refusal
@@ -22,7 +22,6 @@ from dpicl_rag.server.request_guard import RequestGuard
 from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.routers import ROUTERS
 from dpicl_rag.server.routers.upload_endpoints import FORM_BYTES, UPLOAD_PATH
-from dpicl_rag.server.run_key import RunKey
 from dpicl_rag.server.services import Services
 from dpicl_rag.server.tool_sessions import ToolSessions
 from dpicl_rag.server.tools import Tools

@@ -19,7 +19,7 @@ from fastapi import FastAPI
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.admission import Admission
-from dpicl_rag.server.idle_connection import MOST, SECONDS, Connection
+from dpicl_rag.server.delivery import MOST, SECONDS, Connection
 
 if sys.platform != "win32":
     import resource

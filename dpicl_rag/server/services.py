@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from dpicl_rag.server.admission import Admission
-from dpicl_rag.server.api_keys import Caller, KeyFile
+from dpicl_rag.server.api_keys import Caller, KeyFile, RunKey
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.delivery import GONE
@@ -18,7 +18,6 @@ from dpicl_rag.server.metrics import Metrics
 from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_log import Exchange, RequestLog
-from dpicl_rag.server.run_key import RunKey
 from dpicl_rag.server.tool_sessions import ToolSessions
 from dpicl_rag.server.uploads import Uploads
 

@@ -1,16 +1,16 @@
-"""Results of counts and tallies: noisy numbers with intervals, and what they cost."""
+"""Results of counts, tallies and surveys: estimates with intervals, bars, and what they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
-from dpicl_rag.notebook_table import privacy_rows
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.notebook_table import notebook_table, privacy_rows
 from dpicl_rag.results import cost_of
-from dpicl_rag.surveys.bars import notebook_bars
-from dpicl_rag.surveys.estimate import Estimate, Share
-from dpicl_rag.surveys.released_counts import Counted
 
 LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""
@@ -194,3 +194,145 @@ class PrivateSurvey:
         counts = {theme.name: theme.units for theme in self.themes[:LISTED]}
         rows = privacy_rows(self.epsilon, self.delta, self.rho)
         return notebook_bars(self.question or "", {**counts, "others": self.others}, rows)
+
+
+_OUTSIDE = 0.05
+_INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
+
+
+def within(noise: DiscreteGaussian) -> int:
+    """A count with such noise is no further from the true one than this, 95 times in 100."""
+    return noise.least(_OUTSIDE / 2) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """About how many units, by a noisy count. Public.
+
+    Attributes:
+        units: The estimate, at least 0.
+        low: The true number is at least this and at most ``high``, 95 times in 100. Noise is all
+            that this covers, and the sample where there is one: not what a model misreads.
+        high: See ``low``.
+    """
+
+    units: int
+    low: int
+    high: int
+
+    @staticmethod
+    def of(noisy: int, noise: DiscreteGaussian, rate: float = 1.0) -> Estimate:
+        """The estimate that a noisy count gives.
+
+        Args:
+            noisy: As it was released.
+            noise: On it.
+            rate: Public probability with which a unit was asked, by a coin of its own.
+        """
+        if rate == 1:
+            reach = float(within(noise))
+        else:
+            # Coins of the units that say so, of which there may be more than were counted.
+            asked = max(0.0, noisy + _INTERVAL * noise.sigma)
+            reach = _INTERVAL * math.sqrt(noise.sigma**2 + asked * (1 - rate))
+        low, high = math.floor((noisy - reach) / rate), math.ceil((noisy + reach) / rate)
+        return Estimate(max(0, round(noisy / rate)), max(0, low), max(0, high))
+
+    def __str__(self) -> str:
+        return f"about {self.units:,} ({self.low:,} to {self.high:,})"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of all units that were counted, 0 to 1. Public.
+
+    Attributes:
+        part: The estimate.
+        low: The true part is at least this and at most ``high``, 90 times in 100 and more: one
+            interval for the count and one for the total.
+        high: See ``low``.
+    """
+
+    part: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(count: Estimate, total: Estimate) -> Share:
+        """The share of a count in a total."""
+        if not total.units:
+            return Share(0.0, 0.0, 1.0)
+        low = count.low / max(1, total.high)
+        high = count.high / max(1, total.low)
+        return Share(min(1.0, count.units / total.units), min(1.0, low), min(1.0, high))
+
+    def __str__(self) -> str:
+        return f"{self.part:.0%} ({self.low:.0%} to {self.high:.0%})"
+
+
+_WIDTH = 240  # pixels of the longest interval
+
+
+def notebook_bars(
+    title: str, counts: Mapping[str, Estimate], privacy: Iterable[tuple[str, str]]
+) -> str:
+    """HTML of bars, the longest first, and of what they cost.
+
+    Args:
+        title: Over them.
+        counts: By label.
+        privacy: Name and value of public numbers.
+    """
+    longest = max(1, max((count.high for count in counts.values()), default=1))
+    rows = []
+    for label, count in sorted(counts.items(), key=lambda one: -one[1].units):
+        bar, low, high = (
+            round(_WIDTH * number / longest) for number in (count.units, count.low, count.high)
+        )
+        drawn = (
+            f'<svg width="{_WIDTH}" height="16" role="img" aria-label="{escape(str(count))}">'
+            f'<rect width="{bar}" height="12" y="2" fill="#4c78a8"/>'
+            f'<line x1="{low}" x2="{high}" y1="8" y2="8" stroke="#222" stroke-width="2"/></svg>'
+        )
+        cells = f"<th>{escape(label)}</th><td>{drawn}</td><td>{escape(str(count))}</td>"
+        rows.append(f"<tr>{cells}</tr>")
+    return f"<p>{escape(title)}</p><table>{''.join(rows)}</table>" + notebook_table("", privacy)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Noisy counts as they were released, and what they cost. Public.
+
+    Attributes:
+        noisy: One for each label.
+        noise: On each.
+        rate: Public probability with which a unit was asked.
+        epsilon: All counts together are (epsilon, delta)-DP for every privacy unit.
+        delta: See ``epsilon``.
+        rho: zCDP rho that they cost any unit at most.
+        complete: Whether every unit could pay, by public numbers; one that could not was left out.
+    """
+
+    noisy: Sequence[int]
+    noise: DiscreteGaussian
+    rate: float
+    epsilon: float
+    delta: float
+    rho: float
+    complete: bool = True
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """One for each label."""
+        return [Estimate.of(one, self.noise, self.rate) for one in self.noisy]
+
+    @property
+    def total(self) -> Estimate:
+        """Of their sum, whose noise is that of all of them."""
+        noise = DiscreteGaussian(math.sqrt(len(self.noisy)) * self.noise.sigma)
+        return Estimate.of(sum(self.noisy), noise, self.rate)
+
+    @property
+    def cost(self) -> tuple[float, float, float, bool]:
+        """Epsilon, delta and rho, and whether every unit could pay."""
+        return self.epsilon, self.delta, self.rho, self.complete

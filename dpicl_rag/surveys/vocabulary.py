@@ -1,6 +1,9 @@
-"""Public words that units vote for: a list in the package, or one's own.
+"""Vocabulary of a survey: public words, the votes of units for them, and the themes they make.
 
-The list was fixed before any document was read, so what is in it tells nothing.
+The list was fixed before any document was read, so what is in it tells nothing. A unit votes for
+the words that are nearest to its passages. Its votes are a function of its own vectors and of
+public ones, bit for bit (`dpicl_rag.retrieval.unit_vectors`), so a unit that comes moves ``most``
+counts by one each, and no others. Themes are public work on released counts.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.unit_vectors import rounded
+from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, rounded
 from dpicl_rag.retrieval.vectors import on_grid
 
 _ASKED = 0.45
@@ -95,3 +99,98 @@ def _vectors(words: tuple[str, ...], embedder: Embedder) -> npt.NDArray[np.float
             _known.clear()
         _known[key] = found
     return found
+
+
+_FAR = 0.55
+"""Cosine distance from which words are of two themes, on the average over their pairs."""
+
+_NAMED_BY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Words about the same thing.
+
+    Attributes:
+        words: The most frequent first.
+        vector: Mean of their vectors by their counts, of length 1, float32 ``[d]``.
+    """
+
+    words: tuple[str, ...]
+    vector: npt.NDArray[np.float32]
+
+    @property
+    def name(self) -> str:
+        """Its two most frequent words."""
+        return ", ".join(self.words[:_NAMED_BY])
+
+
+def themes_of(
+    words: Sequence[str], counts: Sequence[int], vectors: npt.NDArray[np.float32]
+) -> list[Theme]:
+    """Group released words by how near they lie, the heaviest theme first.
+
+    Args:
+        words: As they were released.
+        counts: Their noisy counts, above 0.
+        vectors: Their embeddings ``[words, d]``.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if not words:
+        return []
+    weights = np.asarray(counts, dtype=np.float64)
+    groups = np.ones(1, dtype=int)
+    if len(words) > 1:
+        tree = linkage(vectors.astype(np.float64), method="average", metric="cosine")
+        groups = fcluster(tree, _FAR, criterion="distance")
+    found = []
+    for group in np.unique(groups):
+        own = np.flatnonzero(groups == group)
+        own = own[np.argsort(-weights[own], kind="stable")]
+        middle = weights[own] @ vectors[own].astype(np.float64)
+        middle /= max(float(np.linalg.norm(middle)), 1e-12)
+        theme = Theme(tuple(words[int(at)] for at in own), middle.astype(np.float32))
+        found.append((-float(weights[own].sum()), theme))
+    return [theme for _, theme in sorted(found, key=lambda one: one[0])]
+
+
+_WORDS = 1024  # scored at a time
+
+
+def nearest_words(
+    blocks: Blocks, words: npt.NDArray[np.float32], most: int, least: float = LOWEST
+) -> list[int]:
+    """How many units vote for each word, and last how many for none. Private.
+
+    Args:
+        blocks: Who votes.
+        words: Vectors of the words, rounded ``[words, d]``.
+        most: Words that a unit votes for.
+        least: Cosine from which a word is near at all.
+
+    Raises:
+        StoppedError: It was ended between two blocks.
+    """
+    counts = np.zeros(len(words) + 1, dtype=np.int64)
+    for vectors, firsts in blocks():
+        if not len(words) or vectors.shape[1] != words.shape[1]:
+            # Of another embedder: an error would tell that it is there.
+            counts[-1] += len(firsts)
+            continue
+        scores = np.empty((len(firsts), len(words)), dtype=np.float32)
+        for begun in range(0, len(words), _WORDS):
+            part = vectors @ words[begun : begun + _WORDS].T
+            if len(firsts) < len(vectors):
+                part = np.maximum.reduceat(part, firsts, axis=0)
+            scores[:, begun : begun + _WORDS] = part
+        rows = np.arange(len(scores))
+        for vote in range(most):
+            best = scores.argmax(axis=1)
+            near = scores[rows, best] >= max(least, LOWEST)  # none is voted for twice
+            counts[:-1] += np.bincount(best[near], minlength=len(words))
+            if not vote:
+                counts[-1] += len(near) - int(near.sum())
+            scores[rows, best] = -np.inf
+        give_way()
+    return [int(count) for count in counts]

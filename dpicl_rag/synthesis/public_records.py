@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpicl_rag.answering.greedy import greedy_answer
+from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.documents import Document

@@ -198,10 +198,9 @@ class RecordTemplate:
         try:
             return TypeAdapter(RecordTemplate).validate_python(found)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
+            _, sentence = _validate.place_and_sentence(error)
             raise ConfigurationError(
-                f"{path}: {place}: {first['msg']}; a template has instruction, request, [[field]] "
+                f"{path}: {sentence}; a template has instruction, request, [[field]] "
                 "with lead, tokens, stop and after, and [[example]] with document, key and record"
             ) from None
 

@@ -355,9 +355,9 @@ def _validated(source: str | Path, found: dict[str, Any]) -> Schema:
         first = error.errors(include_url=False, include_input=False)[0]
         if isinstance(own := first.get("ctx", {}).get("error"), ConfigurationError):
             raise ConfigurationError(f"{source}: {own}") from None
-        place = ".".join(str(part) for part in first["loc"])
+        _, sentence = _validate.place_and_sentence(error)
         raise ConfigurationError(
-            f"{source}: {place}: {first['msg']}; a schema has text, question, group_by, [label] "
+            f"{source}: {sentence}; a schema has text, question, group_by, [label] "
             "with name, values and aliases, and [[column]] with kind, name, and low, high and cuts "
             "of a number or values of a category"
         ) from None

@@ -22,8 +22,7 @@ from dpicl_rag.server import served_answer, tools
 from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.protocol import guarantee
 from dpicl_rag.server.tools import Tools
-from dpicl_rag.surveys.estimate import Estimate
-from dpicl_rag.surveys.survey_results import PrivateCount
+from dpicl_rag.surveys.survey_results import Estimate, PrivateCount
 from tests.integrations import test_server_channels as server_channels
 from tests.integrations.leak_probe import SECRET, LeakProbe, SpyModel
 from tests.integrations.test_server_channels import DOCUMENTS, KINDS, QUESTION, Comparison, show

@@ -25,16 +25,16 @@ from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.cli import app, data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
 from dpicl_rag.cli import serve_tools as mcp_room
-from dpicl_rag.cli.model_options import FieldOptions
+from dpicl_rag.cli.options import FieldOptions
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import FIELDS, Request
 from dpicl_rag.retrieval import ExactRetriever, Search, retriever_over
 from dpicl_rag.server.catalogue import Catalogue, Served
-from dpicl_rag.server.protocol.chat_request import ChatRequest
+from dpicl_rag.server.protocol.chat_reply import ChatRequest
 from dpicl_rag.server.protocol.fields import Extension
-from dpicl_rag.server.protocol.response_request import ResponseRequest
+from dpicl_rag.server.protocol.response_reply import ResponseRequest
 from dpicl_rag.server.routers.survey_endpoints import SurveyRequest
 from dpicl_rag.server.tool_arguments import (
     ARGUMENTS,

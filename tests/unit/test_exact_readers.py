@@ -165,7 +165,7 @@ def as_drawn(monkeypatch):
     """As `tests.unit.test_exact_tallies` has them: two labels, and counts that are not cut."""
     monkeypatch.setattr("dpicl_rag.surveys.tallies.YES_OR_NO", ("a", "b"))
     monkeypatch.setattr(
-        "dpicl_rag.surveys.estimate.Estimate.of", lambda noisy, noise, rate=1.0: noisy
+        "dpicl_rag.surveys.survey_results.Estimate.of", lambda noisy, noise, rate=1.0: noisy
     )
 
 

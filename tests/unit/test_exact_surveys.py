@@ -20,9 +20,9 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import CoinRate
-from dpicl_rag.surveys import surveying, themes
+from dpicl_rag.surveys import surveying, vocabulary
 from dpicl_rag.surveys import tallies as vector_tally
-from dpicl_rag.surveys.estimate import Estimate
+from dpicl_rag.surveys.survey_results import Estimate
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.support.scripted_reader import ScriptedReader, document_of
 from tests.unit.retrieval.test_private_distributions import deficit
@@ -169,7 +169,7 @@ def test_units_that_are_counted_by_theme_are_paid_for(unit):
 @pytest.mark.heavy
 @pytest.mark.parametrize("unit", ["dog", "nothing"])
 def test_both_are_paid_for_together(unit, monkeypatch):
-    monkeypatch.setattr(themes, "_FAR", 2.0)  # one theme
+    monkeypatch.setattr(vocabulary, "_FAR", 2.0)  # one theme
     assert worst(unit) <= 1e-9
 
 

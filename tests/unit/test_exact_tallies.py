@@ -113,7 +113,7 @@ def tallied(labels=LABELS, search=list, **options):
 def shown(monkeypatch):
     """Noisy counts are shown as they were drawn: cut at zero they would say less."""
     monkeypatch.setattr(
-        "dpicl_rag.surveys.estimate.Estimate.of", lambda noisy, noise, rate=1.0: noisy
+        "dpicl_rag.surveys.survey_results.Estimate.of", lambda noisy, noise, rate=1.0: noisy
     )
 
 

@@ -7,8 +7,8 @@ from fastapi.responses import Response
 
 from dpicl_rag.server.delivery import streamed, whole
 from dpicl_rag.server.protocol import chat_reply, response_reply
-from dpicl_rag.server.protocol.chat_request import ChatRequest
-from dpicl_rag.server.protocol.response_request import ResponseRequest
+from dpicl_rag.server.protocol.chat_reply import ChatRequest
+from dpicl_rag.server.protocol.response_reply import ResponseRequest
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.served_answer import ServedAnswer
 from dpicl_rag.server.services import Asking, Services, Using

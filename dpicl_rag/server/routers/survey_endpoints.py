@@ -14,7 +14,7 @@ from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.request_fields import PublicText, remote_fields, with_fields
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.services import Asking, Using
-from dpicl_rag.surveys.estimate import within
+from dpicl_rag.surveys.survey_results import within
 
 router = APIRouter()
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl_rag.answering.canonical_form import canonical_form
-from dpicl_rag.answering.short_form import asks_how, short_form
+from dpicl_rag.answering.canonical_form import asks_how, canonical_form, short_form
 from dpicl_rag.language_models.content_words import content_words
 
 

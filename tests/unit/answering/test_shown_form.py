@@ -2,8 +2,7 @@
 
 import pytest
 
-from dpicl_rag.answering.canonical_form import canonical_form
-from dpicl_rag.answering.shown_form import shown_form
+from dpicl_rag.answering.canonical_form import canonical_form, shown_form
 
 
 @pytest.mark.parametrize(

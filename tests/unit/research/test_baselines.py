@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from dpicl_rag import PrivateContextLLM, PromptTemplate
-from dpicl_rag.answering.greedy import greedy_answer
+from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_research.baselines import expert_alone
 
 TEMPLATE = PromptTemplate(system="Be short.", examples=(), answer_prefix="It is")

@@ -10,7 +10,7 @@ from dpicl_rag.retrieval import unit_vectors
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, nearest_passages, rounded
 from dpicl_rag.retrieval.vector_rows import VectorRows, checksums
 from dpicl_rag.retrieval.vectors import on_grid
-from dpicl_rag.surveys.word_votes import nearest_words
+from dpicl_rag.surveys.vocabulary import nearest_words
 
 
 def some(count, dimensions=384, seed=1):

@@ -7,7 +7,7 @@ from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.readers.notes import phrases
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.requests import Request
-from dpicl_rag.surveys.phrases import PhraseReading
+from dpicl_rag.surveys.surveying import PhraseReading
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scored_units import ScoredUnits
 from tests.support.scripted_reader import ScriptedReader, document_of

@@ -1,8 +1,8 @@
 """Results say their numbers in words, and as bars in notebooks."""
 
-from dpicl_rag.surveys.estimate import Estimate
 from dpicl_rag.surveys.survey_results import (
     LISTED,
+    Estimate,
     PrivateCount,
     PrivateSurvey,
     PrivateTally,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpicl_rag.surveys.themes import themes_of
+from dpicl_rag.surveys.vocabulary import themes_of
 
 NEAR = np.array([[1.0, 0.1, 0.0], [1.0, 0.0, 0.1], [0.0, 1.0, 0.0]], dtype=np.float32)
 NEAR /= np.linalg.norm(NEAR, axis=1, keepdims=True)

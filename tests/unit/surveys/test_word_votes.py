@@ -4,8 +4,8 @@ import numpy as np
 
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, rounded
 from dpicl_rag.retrieval.vectors import on_grid
-from dpicl_rag.surveys import word_votes
-from dpicl_rag.surveys.word_votes import nearest_words
+from dpicl_rag.surveys import vocabulary
+from dpicl_rag.surveys.vocabulary import nearest_words
 
 AXES = rounded(np.eye(3, dtype=np.float32))
 
@@ -40,7 +40,7 @@ def test_no_word_is_voted_for_twice():
 
 
 def test_votes_of_a_unit_are_the_same_in_any_company(monkeypatch):
-    monkeypatch.setattr(word_votes, "_WORDS", 7)
+    monkeypatch.setattr(vocabulary, "_WORDS", 7)
     random = np.random.default_rng(1)
     rows, words = random.normal(size=(30, 64)), rounded(on_grid(random.normal(size=(20, 64))))
     together = np.array(nearest_words(units(rows).blocks, words, 3))
