@@ -24,6 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.prompts import Example
 
