@@ -14,10 +14,11 @@ from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import Proposal, proposal_for
-from dpicl_rag.answering.public_reply import is_small_talk, public_reply
+from dpicl_rag.answering.public_reply import public_reply
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
+from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import whole_answer
 from dpicl_rag.language_models.copy_bias import copying

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 
 from dpicl_rag.answering.prompt_rows import greedy_answer
-from dpicl_rag.answering.public_reply import is_small_talk
 from dpicl_rag.answering.settlement import UNSUPPORTED
+from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.content_words import content_words

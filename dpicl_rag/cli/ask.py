@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.answering.public_reply import is_small_talk
+from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.cli import console, data_folder, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,

@@ -11,7 +11,6 @@ from types import NoneType
 from typing import Annotated, Any, get_args
 
 import typer
-from annotated_types import Ge
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -69,15 +68,9 @@ def option(name: str, field: FieldInfo) -> Any:
     return typer.Option(
         f"--{name.replace('_', '-')}",
         help=field.description,
-        min=_least(field),
         envvar=ENVIRONMENT.get(name),
         show_default=shown,
     )
-
-
-def _least(field: FieldInfo) -> int | None:
-    found = next((one.ge for one in field.metadata if isinstance(one, Ge)), None)
-    return found if isinstance(found, int) else None
 
 
 def _or_none(field: FieldInfo) -> Any:

@@ -18,7 +18,6 @@ from dpicl_rag.cli import (
     options,
     synthesise_examples,
 )
-from dpicl_rag.synthesis.key_words import BAR
 
 if TYPE_CHECKING:
     from dpicl_rag.synthesis.corpus_plan import CorpusPlan
@@ -215,6 +214,8 @@ def show(
 
 def _numbers(plan: CorpusPlan) -> dict[str, float | int]:
     """Charges, noise and hours: all that a plan says before any data are read."""
+    from dpicl_rag.synthesis.key_words import BAR
+
     word_list, trie = plan.word_list(("a",)), plan.trie()
     noise = {
         name: counted.noise.sigma

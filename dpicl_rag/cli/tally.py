@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -20,13 +20,17 @@ from dpicl_rag.cli.asking import (
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.requests import Request
-from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.private_context_llm import PrivateContextLLM, Result
+    from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.stores.chroma import ChromaCollection
-    from dpicl_rag.surveys.survey_results import Estimate
+    from dpicl_rag.surveys.survey_results import (
+        Estimate,
+        PrivateCount,
+        PrivateSurvey,
+        PrivateTally,
+    )
 
 _RELEASED = "interrupted; a count that was drawn is paid for"
 _BAR = 30  # characters of the longest bar
@@ -62,9 +66,9 @@ def count(
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
+        documents = _documents(opened, units)
         llm = stack.enter_context(asked_model(opened, units, config, answering, quiet))
-        found = _read(llm, request, _documents(opened, units), stack, quiet)
-    assert isinstance(found, PrivateCount)
+        found: PrivateCount = _read(llm, request, documents, stack, quiet)
     if as_json:
         console.write_json(found.as_dict())
         return
@@ -112,11 +116,11 @@ def tally(
                 raise ConfigurationError("vectors of all units are read; leave --threshold out")
             paying = answering.paying()
             llm = stack.enter_context(asked_model(opened, units, config, paying, quiet))
-            found = llm.run(request, opened)
+            found = cast("PrivateTally", llm.run(request, opened))
         else:
+            documents = _documents(opened, units)
             llm = stack.enter_context(asked_model(opened, units, config, answering, quiet))
-            found = _read(llm, request, _documents(opened, units), stack, quiet)
-    assert isinstance(found, PrivateTally)
+            found = _read(llm, request, documents, stack, quiet)
     if as_json:
         console.write_json(found.as_dict())
         return
@@ -183,10 +187,9 @@ def survey(
         llm = stack.enter_context(model)
         if reader is None:
             stack.enter_context(console.status("Counting words", quiet=quiet))
-            found = llm.run(request, opened)
+            found = cast("PrivateSurvey", llm.run(request, opened))
         else:
             found = _read(llm, request, opened, stack, quiet)
-    assert isinstance(found, PrivateSurvey)
     if as_json:
         console.write_json(found.as_dict())
         return
@@ -202,7 +205,7 @@ def survey(
 
 def _read(
     llm: PrivateContextLLM, request: Request, documents: Any, stack: ExitStack, quiet: bool
-) -> Result:
+) -> Any:
     """Ask units one by one, with a bar."""
     if llm.reader is not None:
         tell_calls(None, llm.config.max_calls)

@@ -103,8 +103,8 @@ def test_a_plan_pays_nothing_and_loads_nothing(cli, mail, monkeypatch):
         (("--label", "work"), "at least two labels"),
         ((*LABELS, "--label", "work"), "stands there twice"),
         ((*LABELS, "--most", "3"), "more labels a unit than labels"),
-        ((*LABELS, "--sample", "0"), "sample must be above 0"),
-        ((*LABELS, "--plan", "--sample", "2"), "sample must be above 0"),
+        ((*LABELS, "--sample", "0"), "sample: Input should be"),
+        ((*LABELS, "--plan", "--sample", "2"), "sample: Input should be"),
     ],
 )
 def test_what_cannot_be_tallied_is_one_line(cli, mail, options, message):
