@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpicl_rag.vision.vision_language import name_vision_model
+from dpicl_rag.vision.named_models import name_vision_model
 
 if TYPE_CHECKING:
     from dpicl_rag.vision.base import VisionModel

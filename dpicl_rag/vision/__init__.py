@@ -12,18 +12,16 @@ from dpicl_rag._lazy import importing
 if TYPE_CHECKING:
     from dpicl_rag.vision.base import Example, VisionModel
     from dpicl_rag.vision.classify import classify_image
-    from dpicl_rag.vision.vision_language import (
-        VisionLanguageModel,
-        load_vision_model,
-        name_vision_model,
-    )
+    from dpicl_rag.vision.named_models import load_vision_model, name_vision_model
+    from dpicl_rag.vision.vision_language import VisionLanguageModel
 
 __getattr__, __dir__ = importing(
     __name__,
     {
         "base": "Example VisionModel",
         "classify": "classify_image",
-        "vision_language": "VisionLanguageModel load_vision_model name_vision_model",
+        "named_models": "load_vision_model name_vision_model",
+        "vision_language": "VisionLanguageModel",
     },
 )
 
