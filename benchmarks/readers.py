@@ -34,7 +34,7 @@ from benchmarks.kept_replies import KeptReplies, Used
 from benchmarks.reader_tasks import TASKS, Case, Task
 from benchmarks.rival_budget import beside_any, beside_gaussian
 from dpicl_rag import Corpus, PrivateContextLLM
-from dpicl_rag.answering.answer_plan import priced_search
+from dpicl_rag.answering.answer_plan import planned_answer
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
@@ -184,7 +184,7 @@ class Contenders:
     def _rival(self, row: str, reader: KeptReplies, case: Case, epsilon: float, at: int) -> str:
         """ESA or KSA over the units of our own search, with what that leaves of the budget."""
         config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, agreement="only")
-        search = priced_search(config, self._search(at), booked=False)
+        search, _ = planned_answer(config, self._search(at), booked=False)
         rho = search.rho(config.adjacency)
         found = search.search(case.question).choose()
         units = [tuple(one.text for one in own) for own in found.units.values()]

@@ -197,7 +197,8 @@ def _survey(folder: Path, size: int, began: float) -> Row:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.ledger import open_account
     from dpicl_rag.mechanisms.randomness import Randomness
-    from dpicl_rag.surveys.count_plans import VOTES, survey_plan
+    from dpicl_rag.requests import VOTES
+    from dpicl_rag.surveys.count_plans import survey_plan
     from dpicl_rag.surveys.surveying import surveyed
     from dpicl_rag.surveys.vocabulary import Vocabulary
 

@@ -29,10 +29,11 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.ledger import open_account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.requests import VOTES
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, rounded
 from dpicl_rag.retrieval.vectors import on_grid
-from dpicl_rag.surveys.count_plans import VOTES, survey_plan, tally_plan
+from dpicl_rag.surveys.count_plans import survey_plan, tally_plan
 from dpicl_rag.surveys.surveying import NEAR, surveyed
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words, packaged_words
 from dpicl_research.tasks import load_task
@@ -163,8 +164,9 @@ def survey(of: Records, epsilon: float, vocabulary: Vocabulary, *, noise: bool) 
     if of.question is not None:
         vocabulary = vocabulary.beside(of.question)
     if not noise:
-        words, shares = (replace(one, noise=_NONE) for one in (plan.words, plan.shares))
-        plan = replace(plan, words=words, shares=shares)
+        counts = plan.mechanism
+        words, shares = (replace(one, noise=_NONE) for one in (counts.words, counts.shares))
+        plan = replace(plan, mechanism=replace(counts, words=words, shares=shares))
     with open_account(None, corpus="survey", rho=plan.rho) as account:
         found = surveyed(units.blocks, vocabulary, plan, VOTES, account, Randomness())
     middles = [theme.vector for theme in found.themes]

@@ -57,7 +57,7 @@ class Request(BaseModel):
         description="Answers that are counted or chosen among. Public: choose them without "
         "looking at the documents.",
     )
-    method: MethodName | None = Field(
+    method: SkipValidation[MethodName | None] = Field(
         None,
         description="A published method, charged the same for every unit; see docs/methods.md. By "
         "default the settings decide.",
