@@ -187,13 +187,13 @@ def test_a_follow_up_is_asked_as_a_whole_question_and_remembered_by_it(serve):
 def test_the_public_model_reads_the_turns_as_they_are(serve, monkeypatch):
     from dpicl_rag import PrivateContextLLM
 
-    asked, stream = [], PrivateContextLLM.stream
+    asked, begin = [], PrivateContextLLM.begin
 
-    def spy(self, question, documents, **more):
-        asked.append((question, more.get("turns", ())))
-        return stream(self, question, documents, **more)
+    def spy(self, request, documents, **more):
+        asked.append((request.question, request.turns))
+        return begin(self, request, documents, **more)
 
-    monkeypatch.setattr(PrivateContextLLM, "stream", spy)
+    monkeypatch.setattr(PrivateContextLLM, "begin", spy)
     turns = [
         {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": "Hi"},
