@@ -23,7 +23,7 @@ import pytest
 
 from dpicl_rag import Document, PrivateContextLLM, configuration
 from dpicl_rag.accounting.budget import SHARES
-from dpicl_rag.answering import ladder, plan, support
+from dpicl_rag.answering import answer_plan, ladder, support
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.auditing.worst_models import SyntheticRows
@@ -92,7 +92,7 @@ class Book:
 def shares(monkeypatch):
     """The pool of a budget has more to give, so that thresholds are low, and top counts too."""
     more = replace(SHARES, threshold_of_pool=0.5, early_threshold=0.4, top_count_rho=0.7)
-    for module in (configuration, plan, ladder):
+    for module in (configuration, answer_plan, ladder):
         monkeypatch.setattr(module, "SHARES", more)
 
 

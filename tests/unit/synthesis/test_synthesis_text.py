@@ -179,7 +179,7 @@ class TestPlantedFaults:
             room, "joined", lambda words, topics, most: key_words.joined(words, topics, 9)
         )
         # Nor does what a unit has left for the whole run hold it back.
-        monkeypatch.setattr(room._CorpusWriter, "rho_left", lambda self: 9 * self._plan.record_rho)
+        monkeypatch.setattr(room._CorpusWriter, "rho_left", lambda self: 9 * self.plan.record_rho)
         with pytest.raises(AssertionError):
             test_long_records_use_their_cap_and_no_more(monkeypatch)
 
