@@ -11,6 +11,7 @@ from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 _LONGEST = 128  # characters of a field's name
 
@@ -75,9 +76,7 @@ def sentence_of(
         elsewhere: By names that there are not: what stands in their place.
     """
     place, sentence = place_and_sentence(error)
-    if error.errors(include_url=False, include_context=False, include_input=False)[0]["type"] != (
-        "extra_forbidden"
-    ):
+    if _first(error)["type"] != "extra_forbidden":
         return sentence
     hint = (elsewhere or {}).get(place) or did_you_mean(place, known)
     return f"{place}: no such setting{'; ' if hint else ''}{hint}"
@@ -85,10 +84,14 @@ def sentence_of(
 
 def place_and_sentence(error: ValidationError) -> tuple[str, str]:
     """Where the first thing is that pydantic found wrong, and a sentence that begins with it."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    first = _first(error)
     place = ".".join(str(part) for part in first["loc"])[:_LONGEST]
     reason = first["msg"].removeprefix("Value error, ")
     return place, f"{place}: {reason}" if place else reason
+
+
+def _first(error: ValidationError) -> ErrorDetails:
+    return error.errors(include_url=False, include_context=False, include_input=False)[0]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

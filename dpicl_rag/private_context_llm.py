@@ -29,7 +29,6 @@ from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
-from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import AnswerFields, Kind, Request, Turn
@@ -59,9 +58,7 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "tally": tally_units,
     "survey": survey_units,
 }
-_PLANS: Mapping[
-    Kind, Callable[[Request, Documents, PrivateRun], tuple[Plan[Charged], int | None]]
-] = {
+_PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "answer": plan_of_answer,
     "label": plan_of_label,
     "count": plan_of_tally,
@@ -347,12 +344,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         request = request or Request.of("answer")
         run = self._run(request)
         plan, aim = _PLANS[request.kind](request, documents, run)
-        calls = aim if run.reader is not None else None
-        return replace(
-            plan,
-            budget_left=self.budget_left(run.booked_under(corpus_name_of(documents))),
-            calls=calls,
-        )
+        left = self.budget_left(run.booked_under(corpus_name_of(documents)))
+        return replace(plan, budget_left=left, calls=None if run.reader is None else aim)
 
     def warm(
         self,

@@ -43,6 +43,8 @@ _MOST_OF_AGREEMENT = 0.98
 # must be able to add for any word to be carried. With less the public answer is useless.
 _MOST_NATS, _LEAST_NATS = 40.0, 6.0
 
+_SEARCH = "the units near to the question, and their number"
+
 LabelMethod = Callable[[Budget], tuple[Mechanism, bool]]
 """Makes a mechanism for a budget, and says whether experts are read without a question too."""
 
@@ -165,7 +167,7 @@ def answer_plan(
         delta=config.delta,
         rho=whole,
         parts=(
-            Price("search", search_rho, "the units near to the question, and their number"),
+            Price("search", search_rho, _SEARCH),
             Price("support", support_rho, "whether documents say so: one count of units"),
             *agreement,
             Price("words", whole - others, per_word),
@@ -211,7 +213,7 @@ def label_plan(
         delta=mechanism.delta,
         rho=rho,
         parts=(
-            Price("search", budget.search_rho, "the units near to the question, and their number"),
+            Price("search", budget.search_rho, _SEARCH),
             Price("label", mechanism.rho, "one draw"),
         ),
         groups=config.groups,

@@ -124,7 +124,7 @@ MaxCallsOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max
 """The same of labels, counts and surveys, which have no words."""
 
 AskingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("answer"))]
-"""FieldOptions of an answer that were given, by name; the question stands beside them."""
+"""Fields of an answer that were given, by name; the question stands beside them."""
 
 ChoosingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("label"))]
 """The same of a label."""

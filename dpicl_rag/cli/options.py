@@ -22,7 +22,7 @@ ENVIRONMENT = {name: f"DPICL_RAG_{name.upper()}" for name in ("epsilon", "delta"
 
 @dataclass(frozen=True, slots=True)
 class FieldOptions:
-    """FieldOptions of a model as options; a command is handed those that were given, by name.
+    """Fields of a model as options; a command is handed those that were given, by name.
 
     Attributes:
         model: Has the fields.

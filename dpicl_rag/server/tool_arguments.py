@@ -46,7 +46,9 @@ class Arguments(BaseModel):
             return cls.model_validate(given or {})
         except ValidationError as error:
             place, sentence = _validate.place_and_sentence(error)
-            raise Refusal(400, sentence or "arguments", param=place) from None
+            raise Refusal(
+                400, sentence if place else f"arguments: {sentence}", param=place
+            ) from None
 
     def request(self, kind: Kind) -> Request:
         """What is asked.

@@ -59,14 +59,6 @@ def tally_search(
     return search.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
 
-def planned_tally(
-    config: PrivacyConfig, labels: int, most: int = 1, *, sample: float = 1.0, read: bool = False
-) -> Plan[Histogram]:
-    """The plan of a tally before its documents are known. Arguments and errors as of the others."""
-    search = tally_search((), config, sample, read=read)
-    return tally_plan(config, search.stability, search.rho(config.adjacency), labels, most)
-
-
 def tally_plan(
     config: PrivacyConfig, stability: Stability, search_rho: float, labels: int, most: int = 1
 ) -> Plan[Histogram]:
