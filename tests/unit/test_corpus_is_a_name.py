@@ -20,7 +20,7 @@ NAMES = {
         "options.Corpus",
     ),
     "ServedCorpora",
-    "Text",  # of a tool's arguments
+    "PublicText",  # of a tool's arguments
     "Scope",  # of a budget, inside the ledger
 }
 
