@@ -79,9 +79,10 @@ export function clear() {
 /** While something is asked there is a button that stops it, where it can be stopped. */
 export function busy(begun, stoppable = true) {
   running = begun;
-  byId("send").disabled = !corpus() || begun;
+  // A button that is disabled while somebody stands on it loses them: they are led on first.
   if (begun && stoppable) swap(byId("send"), byId("stop"));
-  else if (!begun) swap(byId("stop"), byId("send"));
+  byId("send").disabled = !corpus() || begun;
+  if (!begun) swap(byId("stop"), byId("send"));
 }
 
 export const isBusy = () => running;
