@@ -95,6 +95,8 @@ def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device, compositio
     assert passes_the_probe
 
 
+@pytest.mark.heavy  # on a processor that has no instructions of 16 bits
+@pytest.mark.guard
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_that_favours_its_own_words_keeps_every_bit(dtype):
     assert rows_that_moved(build(dtype).copying(2.0), random.Random(0), 8, cached=True) == 0

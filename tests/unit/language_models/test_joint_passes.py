@@ -86,6 +86,8 @@ def differing(one, other):
     return sum(not torch.equal(*pair) for pair in pairs)
 
 
+@pytest.mark.heavy  # on a processor that has no instructions of 16 bits
+@pytest.mark.guard
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_answers_in_company_keep_every_bit(threads, dtype):
     model = build(dtype)

@@ -137,6 +137,8 @@ def test_a_model_that_cannot_share_passes_takes_one_text_at_a_time(
     assert vectors_that_moved(alone, 2) == 0
 
 
+@pytest.mark.heavy  # on a processor that has no instructions of 16 bits
+@pytest.mark.guard
 def test_16_bits_are_another_model_and_nearly_the_same() -> None:
     one, other = SentenceTransformerEmbedder(), SentenceTransformerEmbedder(dtype="bfloat16")
     assert one.fingerprint != other.fingerprint
