@@ -1,0 +1,218 @@
+"""Keys of answers: what different wordings of one answer have in common.
+
+"Ms Okafor handles them" and "It is Ngozi Okafor" are one answer to a question for a person; "half
+past eight" and "8.30" are one to a question for a time. Which part of an answer counts follows from
+the question, which is public: from its language, and from the kind of answer that it asks for. A
+key is a function of the question and of one answer alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator
+
+from dpicl_rag.answering.languages import Language, QuestionKind, language_of, languages
+from dpicl_rag.normal_forms import normal_form
+
+_PIECE = re.compile(r".{1,2000}(?!\S)|.{1,2000}", re.DOTALL)
+"""Numbers in words are read in pieces: the time that it takes is the square of their length."""
+
+_WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
+_CLOCK = re.compile(
+    r"\b(?P<hour>[01]?\d|2[0-4])(?:\s?[:h]\s?|\.|\sUhr\s)(?P<minute>[0-5]\d)\b(?![.,/]\d)"
+    r"(?!\s*(?:[€$£%]|EUR|euro))(?:\s?(?P<half>[ap])\.?\s?m\b)?",
+    re.IGNORECASE,
+)
+_FULL_HOUR = re.compile(
+    r"\b(?P<hour>[01]?\d|2[0-4])\s?(?:(?P<half>[ap])\.?\s?m|uhr|o'clock|heures?|h|horas|ore)\b",
+    re.IGNORECASE,
+)
+_ISO_DATE = re.compile(r"\b\d{4}-(?P<month>\d\d)-(?P<day>\d\d)\b")
+_NUMERIC_DATE = re.compile(r"\b(?P<day>\d{1,2})([./])(?P<month>\d{1,2})(?:\2(?:\d{2,4})?|(?!\d))")
+_NUMBER = re.compile(
+    r"(?<![\w.,])(?P<before>[€$£]|EUR|USD|GBP|CHF)?\s?"
+    r"(?P<number>\d{1,3}(?:[ '\u00a0]\d{3})+(?!\d)|\d+(?:[.,]\d+)?)"
+    r"(?:\s?(?P<after>[€$£%]|[^\W\d_]+))?",
+)
+_NUMBERED = re.compile(r"(?P<noun>[^\W\d_]+)\s+(?P<number>\d+[a-z]?)\b")
+_CURRENCIES = {
+    "EUR": ("€", "eur", "euro", "euros"),
+    "USD": ("$", "usd", "dollar", "dollars", "dólares", "dollari"),
+    "GBP": ("£", "gbp", "pound", "pounds"),
+    "CHF": ("chf", "franc", "francs", "franken", "francos", "franchi"),
+}
+_CURRENCY_OF = {word: code for code, words in _CURRENCIES.items() for word in words}
+_WITH_NUMBER = 3
+"""Words after a number that may say what is counted: "9 working days"."""
+
+
+class AnswerKeys:
+    """Keys of answers to one question.
+
+    Args:
+        question: Public text.
+
+    Attributes:
+        kind: Of answer that it asks for.
+        language: Of the question.
+    """
+
+    def __init__(self, question: str) -> None:
+        self.language = language_of(question)
+        self.kind = self.language.kind(question)
+        self._asked = frozenset(word.casefold() for word in _WORD.findall(question))
+        self._numbers = frozenset(
+            found["number"] for found in _NUMBER.finditer(self._in_digits(question))
+        )
+
+    def of(self, answer: str) -> str | None:
+        """The key of an answer, as it may be shown; None where it has no part of the kind.
+
+        Args:
+            answer: One sentence.
+        """
+        find = self._finder()
+        return None if find is None else next(find(_plain(answer)), None)
+
+    def stated(self, key: str, document: str) -> bool:
+        """Whether a document states a key, in any of its forms.
+
+        Args:
+            key: Of an answer.
+            document: Private.
+        """
+        find = self._finder()
+        text = _plain(document)
+        if self.kind is QuestionKind.YES_OR_NO:
+            return True  # a document says so in other words
+        return find is not None and (key in find(text) or key.casefold() in text.casefold())
+
+    def _finder(self) -> Callable[[str], Iterator[str]] | None:
+        return {
+            QuestionKind.TIME: self._times,
+            QuestionKind.DATE: self._dates,
+            QuestionKind.WEEKDAY: self._weekdays,
+            QuestionKind.NUMBER: self._amounts,
+            QuestionKind.PERSON: self._persons,
+            QuestionKind.PLACE: self._places,
+            QuestionKind.YES_OR_NO: self._yes_or_no,
+        }.get(self.kind)
+
+    def _times(self, text: str) -> Iterator[str]:
+        for language in self._languages():
+            for hour, minute in language.times_in_words(text):
+                yield f"{hour}:{minute:02d}"
+        for found in (*_CLOCK.finditer(text), *_FULL_HOUR.finditer(text)):
+            hour, half = int(found["hour"]), (found["half"] or "").lower()
+            hour = hour % 12 + 12 * (half == "p") if half else hour
+            yield f"{hour}:{found.groupdict().get('minute') or '00'}"
+
+    def _dates(self, text: str) -> Iterator[str]:
+        for language in self._languages():
+            yield from filter(None, (self._date(*found) for found in language.dates(text)))
+        for found in (*_ISO_DATE.finditer(text), *_NUMERIC_DATE.finditer(text)):
+            if date := self._date(int(found["month"]), int(found["day"])):
+                yield date
+        yield from self._weekdays(text)
+        yield from self._times(text)
+
+    def _date(self, month: int, day: int) -> str | None:
+        from babel.dates import format_skeleton
+
+        try:
+            date = datetime.date(2024, month, day)  # a leap year
+        except ValueError:
+            return None
+        return str(format_skeleton("MMMMd", date, locale=self.language.locale))
+
+    def _weekdays(self, text: str) -> Iterator[str]:
+        from babel.dates import get_day_names
+
+        names = get_day_names("wide", locale=self.language.locale)
+        words = _WORD.findall(text.casefold())
+        for language in self._languages():
+            for word in words:
+                if word in language.weekdays:
+                    yield str(names[language.weekdays[word] - 1])
+
+    def _amounts(self, text: str) -> Iterator[str]:
+        text = self._in_digits(text)
+        for found in _NUMBER.finditer(text):
+            if found["number"] in self._numbers:
+                continue
+            number = re.sub(r"[ '\u00a0]", "", found["number"]).replace(",", ".")
+            number = re.sub(r"\.0+$", "", number)
+            for mark in (found["before"], found["after"]):
+                if mark and (code := _CURRENCY_OF.get(mark.casefold())):
+                    yield f"{number} {code}"
+                    break
+            else:
+                counted = self._counted(text[found.end("number") :])
+                yield f"{number} {counted}".strip()
+
+    def _counted(self, after: str) -> str:
+        """What a number counts: the last of a few words behind it."""
+        counted = ""
+        for word in after.split()[:_WITH_NUMBER]:
+            bare = word.strip(".,;:!?()")
+            if not _WORD.fullmatch(bare) or bare.casefold() in self.language.function_words:
+                break
+            counted = bare
+            if bare != word:
+                break
+        return counted
+
+    def _persons(self, text: str) -> Iterator[str]:
+        for name in self._names(text):
+            yield name[-1]
+
+    def _places(self, text: str) -> Iterator[str]:
+        for found in _NUMBERED.finditer(text):
+            if found["noun"].casefold() not in self.language.function_words:
+                yield f"{found['noun']} {found['number']}"
+        for name in self._names(text):
+            yield " ".join(name)
+
+    def _names(self, text: str) -> Iterator[list[str]]:
+        """Words with a capital that stand together and are news, without titles."""
+        run: list[str] = []
+        end = 0
+        for word in _WORD.finditer(text):
+            bare, between = word.group(), text[end : word.start()].strip()
+            end = word.end()
+            folded = bare.casefold()
+            if between.strip("\"'«»“”„") not in ("", ".") or (between and not run):
+                if run:
+                    yield run
+                run = []
+            if folded in self.language.titles:
+                continue
+            known = folded in self._asked or folded in self.language.function_words
+            if bare[:1].isupper() and not known:
+                run.append(bare)
+            elif run:
+                yield run
+                run = []
+        if run:
+            yield run
+
+    def _yes_or_no(self, text: str) -> Iterator[str]:
+        words = [word.casefold() for word in _WORD.findall(text)[:1]]
+        for word in words:
+            if word in self.language.yes or word in self.language.no:
+                yield word.capitalize()
+
+    def _languages(self) -> tuple[Language, ...]:
+        """The language of the question first, then the others."""
+        return (self.language, *(one for one in languages() if one is not self.language))
+
+    def _in_digits(self, text: str) -> str:
+        from text_to_num import alpha2digit
+
+        pieces = _PIECE.findall(text)
+        return "".join(alpha2digit(piece, self.language.code) for piece in pieces)
+
+
+def _plain(text: str) -> str:
+    return " ".join(normal_form("NFKC", text).split())

@@ -1,0 +1,170 @@
+"""Languages of questions: their function words, the words that ask, times, months and weekdays.
+
+The language of a question is a function of it, and public. Data stand in ``languages.toml``;
+months and weekdays come from babel.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+_WORD = re.compile(r"[^\W\d_]+")
+_LETTERS = {"de": "ßäöü", "fr": "êçœùè", "es": "¿¡ñ", "it": "òì"}
+"""Letters that tell a language from others."""
+
+
+class QuestionKind(StrEnum):
+    """The kind of answer that a question asks for.
+
+    In the order in which they are looked for: "why is it closed" asks for a reason, and "is it
+    closed" for yes or no.
+    """
+
+    REASON = "reason"
+    MANNER = "manner"
+    NUMBER = "number"
+    WEEKDAY = "weekday"
+    TIME = "time"
+    DATE = "date"
+    PERSON = "person"
+    PLACE = "place"
+    YES_OR_NO = "yes_or_no"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, eq=False)
+class Language:
+    """A language, as far as answers need it.
+
+    Attributes:
+        code: Of two letters (ISO 639-1).
+        function_words: Words that say nothing by themselves, in small letters.
+        titles: Words before names of persons.
+        asks: For each kind of question, how it begins.
+        weekdays: Names in small letters, with their numbers; Monday is 1.
+        yes: Words that affirm.
+        no: Words that deny.
+    """
+
+    code: str
+    function_words: frozenset[str]
+    titles: frozenset[str]
+    asks: dict[QuestionKind, re.Pattern[str]]
+    weekdays: dict[str, int]
+    yes: frozenset[str]
+    no: frozenset[str]
+    _months: dict[str, int]
+    _hours: dict[str, int]
+    _times: tuple[tuple[re.Pattern[str], int], ...]
+    _dates: tuple[re.Pattern[str], ...]
+
+    @property
+    def locale(self) -> str:
+        """Its name in babel; English has the day before the month."""
+        return "en_GB" if self.code == "en" else self.code
+
+    def kind(self, question: str) -> QuestionKind:
+        """The kind of answer that a question asks for.
+
+        Args:
+            question: Public text in this language.
+        """
+        text = " ".join(question.casefold().split())
+        # "And at weekends, when do you open?"
+        clauses = [clause.strip(" ¿¡") for clause in re.split(r"[,;:.!]\s", text)]
+        for kind, begins in self.asks.items():
+            if any(map(begins.match, clauses)):
+                return kind
+        return QuestionKind.OTHER
+
+    def times_in_words(self, text: str) -> Iterator[tuple[int, int]]:
+        """Hours and minutes of times like "half past eight"."""
+        for pattern, minutes in self._times:
+            for found in pattern.finditer(text):
+                hour = self._hours.get(found[1].casefold()) or int(found[1])
+                total = 60 * hour + minutes
+                yield total // 60, total % 60
+
+    def dates(self, text: str) -> Iterator[tuple[int, int]]:
+        """Months and days of dates with a name of a month."""
+        for pattern in self._dates:
+            for found in pattern.finditer(text):
+                yield self._months[found["month"].casefold()], int(found["day"])
+
+    def hits(self, words: list[str]) -> int:
+        """How many words are of this language."""
+        return sum(word in self.function_words or word in self.weekdays for word in words)
+
+
+def language_of(text: str) -> Language:
+    """The language that most function words of a text are of; English where there is none.
+
+    Args:
+        text: Public.
+    """
+    plain = text.casefold()
+    words = _WORD.findall(plain)
+
+    def score(language: Language) -> int:
+        letters = _LETTERS.get(language.code, "")
+        return language.hits(words) + 2 * any(letter in plain for letter in letters)
+
+    return max(languages(), key=score)
+
+
+@cache
+def languages() -> tuple[Language, ...]:
+    """The languages that are known, English first."""
+    text = files("dpicl_rag.answering").joinpath("languages.toml").read_text("utf-8")
+    return tuple(_language(code, data) for code, data in tomllib.loads(text).items())
+
+
+def _language(code: str, data: dict[str, Any]) -> Language:
+    from babel.dates import get_day_names, get_month_names
+
+    months = {
+        name.casefold().rstrip("."): number
+        for width in ("abbreviated", "wide")
+        for number, name in get_month_names(width, locale=code).items()
+    }
+    weekdays = {
+        name.casefold(): number + 1 for number, name in get_day_names("wide", locale=code).items()
+    }
+    plurals = {f"{name}s": number for name, number in weekdays.items() if name[-1] != "s"}
+    hours = {word: at for at, word in enumerate(data["hours"].split(), start=1)}
+    hour = rf"(\d{{1,2}}|{'|'.join(hours)})\b"
+    month = "|".join(sorted(map(re.escape, months), key=len, reverse=True))
+    day = r"(?P<day>\d{1,2})"
+    return Language(
+        code=code,
+        function_words=frozenset(data["function_words"].split()),
+        titles=frozenset(data["titles"].split()),
+        asks={
+            kind: re.compile(rf"(?:{'|'.join(data['asks'][kind])})(?!\w)")
+            for kind in QuestionKind
+            if kind in data["asks"]
+        },
+        weekdays=weekdays | plurals,
+        yes=frozenset(data["yes"].split()),
+        no=frozenset(data["no"].split()),
+        _months=months,
+        _hours=hours,
+        _times=tuple(
+            (re.compile(rf"\b{way.format(hour=hour)}", re.IGNORECASE), int(minutes))
+            for minutes, way in data["times"].items()
+        ),
+        _dates=tuple(
+            re.compile(way, re.IGNORECASE)
+            for way in (
+                rf"\b{day}(?:\.|st|nd|rd|th|er)?\s*(?:of |de )?(?P<month>{month})\b",
+                rf"\b(?P<month>{month})\.?\s+{day}(?:st|nd|rd|th)?\b(?![:.]\d)",
+            )
+        ),
+    )
