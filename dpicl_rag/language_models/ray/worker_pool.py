@@ -1,4 +1,8 @@
-"""The workers of one model: their start, their commands, their replacement."""
+"""The workers of one model: their start, and requests to them.
+
+Ray starts a worker again that died, and repeats the call: what a request is answered is a function
+of the request alone.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +11,19 @@ import itertools
 import logging
 import os
 import pickle
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
-from dpicl_rag.language_models.ray.commands import Answer, Commands, End, Reply
-from dpicl_rag.language_models.ray.worker import PART, Actor, ModelSource, parts_of, read_part
+from dpicl_rag.language_models.ray.worker import PART, Actor, ModelSource, parts_of
+from dpicl_rag.language_models.ray.worker_messages import Answer, Reply, WorkerRequest
 
-Write = Callable[[int, bool], Commands]
-"""Commands for a worker; all from the beginning for one that knows nothing."""
-
-_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts
+_MOST_PARTS = 128  # of a message: Ray would put more than 10 MB into its object store
 
 
 def connect(address: str | None, cpus: int) -> None:
@@ -65,7 +66,7 @@ class WorkerPool:
     """Workers that each hold a copy of one model.
 
     All of them take part in everything, or nothing is done: an expert that is left out because its
-    worker is gone would tell how experts were shared out. One that dies is replaced.
+    worker is gone would tell how experts were shared out.
 
     Args:
         source: Where each worker's model comes from.
@@ -73,6 +74,11 @@ class WorkerPool:
         threads: Of torch, for each; as many CPUs are asked of Ray.
         gpus: GPUs of each, as Ray counts them.
         patience: Seconds that one call may take, with all its repeats. Public.
+
+    Attributes:
+        actors: Ray's handles.
+        patience: See above.
+        parts: Parts of the longest reply so far.
     """
 
     def __init__(
@@ -90,25 +96,22 @@ class WorkerPool:
                 f"the Ray cluster has fewer CPUs or GPUs than {size} workers with {threads} "
                 "threads need; ask for fewer workers or threads, or add nodes"
             )
-        self._hire: Callable[[], Any] = lambda: (
-            ray.remote(Actor)
-            .options(
-                num_cpus=threads,
-                num_gpus=gpus,
-                max_restarts=0,  # replaced here, where what they knew is known
-                max_task_retries=0,
-                scheduling_strategy="SPREAD",
-                enable_task_events=False,
-            )
-            .remote(packed, threads)
+        actor = ray.remote(Actor).options(
+            num_cpus=threads,
+            num_gpus=gpus,
+            max_restarts=-1,
+            max_task_retries=-1,
+            scheduling_strategy="SPREAD",
+            enable_task_events=False,
         )
-        self._patience = patience
+        self.actors = [actor.remote(packed, threads) for _ in range(size)]
+        # A worker that dies while it loads the model would do so again.
+        self._hellos = [actor.hello.options(max_task_retries=0).remote() for actor in self.actors]
+        self.patience = patience
+        self.parts = 1
+        self._bits = ""
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
-        self._actors = [self._hire() for _ in range(size)]
-        self._hellos = [actor.hello.remote() for actor in self._actors]
-        self._ended: list[deque[int]] = [deque() for _ in range(size)]
-        self._bits: str | None = None
+        self._rows: set[int] = set()
 
     def __repr__(self) -> str:
         return "WorkerPool()"
@@ -116,7 +119,22 @@ class WorkerPool:
     @property
     def size(self) -> int:
         """Number of workers."""
-        return len(self._actors)
+        return len(self.actors)
+
+    @property
+    def rows(self) -> frozenset[int]:
+        """Numbers of all rows that somebody has."""
+        return frozenset(self._rows)
+
+    def new_rows(self) -> int:
+        """A number for new rows."""
+        number = next(self._numbers)
+        self._rows.add(number)
+        return number
+
+    def forget(self, rows: int) -> None:
+        """Have workers forget rows with the next requests. Safe wherever an object may end."""
+        self._rows.discard(rows)
 
     def meet(self, bits: str) -> None:
         """Wait until all have loaded the model.
@@ -129,10 +147,10 @@ class WorkerPool:
             ModelError: A worker cannot load it, or computes other bits.
         """
         self._bits = bits
-        until = time.monotonic() + self._patience
-        for worker in range(self.size):
+        until = time.monotonic() + self.patience
+        for hello in self._hellos:
             try:
-                self.check(worker, max(0.0, until - time.monotonic()))
+                self.check(_ray().get(hello, timeout=max(0.0, until - time.monotonic())))
                 continue
             except _ray().exceptions.GetTimeoutError:
                 error: ModelError = EngineUnavailableError()
@@ -143,45 +161,12 @@ class WorkerPool:
                 )
             raise error
 
-    def send(self, write: Write) -> Sent:
-        """Send commands to all workers; returns at once."""
-        return Sent(self, write, self._patience)
-
-    def dismiss(self) -> None:
-        """End all workers."""
-        for actor in self._actors:
-            with contextlib.suppress(Exception):
-                _ray().kill(actor)
-
-    def tell(self, worker: int, commands: Commands) -> Call:
-        """Send commands to one worker."""
-        ends = []
-        with contextlib.suppress(IndexError):  # other threads may take from it too
-            while True:
-                ends.append(End(self._ended[worker].popleft()))
-        return Call(self._actors[worker], next(self._numbers), (*ends, *commands))
-
-    def forget(self, rows: int) -> None:
-        """Have workers forget rows with the next commands. Safe wherever an object may end."""
-        for gone in self._ended:
-            gone.append(rows)
-
-    def check(self, worker: int, left: float) -> None:
+    def check(self, bits: str) -> None:
         """See that a worker has loaded the model, and computes as this process does.
 
         Raises:
-            GetTimeoutError: Ray's; it did not in time.
             ModelError: It does not.
-            RayError: Ray's; it is gone.
         """
-        hello = self._hellos[worker]
-        if hello is None:
-            return
-        try:
-            bits = _ray().get(hello, timeout=left)
-        except _ray().exceptions.ActorUnavailableError:
-            self._hellos[worker] = self._actors[worker].hello.remote()
-            raise
         if not bits:
             raise ModelError(
                 "a worker cannot load the model; its id, folder or function must work on every "
@@ -192,102 +177,62 @@ class WorkerPool:
                 "a worker computes other bits than this process, so that an answer would hang on "
                 "where an expert is read; use machines of one kind, with the same versions"
             )
-        self._hellos[worker] = None
 
-    def replace(self, worker: int, gone: Any) -> None:
-        """Put another actor in the place of one that is gone, unless somebody did."""
-        with self._lock:
-            if self._actors[worker] is gone:
-                with contextlib.suppress(Exception):
-                    _ray().kill(gone)
-                self._actors[worker] = self._hire()
-                self._hellos[worker] = self._actors[worker].hello.remote()
+    def send(self, request: Callable[[int, bool], WorkerRequest], *, whole: bool) -> list[Call]:
+        """Send all workers a request; returns at once.
+
+        Args:
+            request: That of a worker; with what rows begin with, for one that does not know.
+            whole: Whether none of them does.
+
+        Raises:
+            NotEnoughMemoryError: A request is too long.
+        """
+        return [Call(self, worker, request, whole) for worker in range(self.size)]
+
+    def dismiss(self) -> None:
+        """End all workers."""
+        for actor in self.actors:
+            with contextlib.suppress(Exception):
+                _ray().kill(actor)
 
 
 class Call:
-    """Commands on their way to one actor, and the reply.
-
-    Args:
-        actor: Ray's handle.
-        number: Of the message.
-        commands: What is to be done.
-    """
-
-    def __init__(self, actor: Any, number: int, commands: Commands) -> None:
-        self.actor = actor
-        self._number = number
-        self._parts = parts_of(number, pickle.dumps(commands))
-        self.repeat()
-
-    def repeat(self) -> None:
-        """Send the same again: it is done once."""
-        *parts, last = self._parts
-        for at, part in enumerate(parts):
-            self.actor.part.remote(at, part)
-        self.reply = self.actor.run.remote(last)
-
-    def rest(self, part: bytes, left: float) -> Reply:
-        """Fetch what else belongs to a reply.
-
-        Args:
-            part: The first part.
-            left: Seconds for it.
-        """
-        _, parts, first = read_part(part)
-        more = [self.actor.more.remote(self._number, at) for at in range(1, parts)]
-        found = _ray().get(more, timeout=left) if more else []
-        if not all(found):
-            return Reply("torn")
-        whole = b"".join([first, *(read_part(part)[2] for part in found)])
-        reply = pickle.loads(whole)  # noqa: S301 - from our own workers
-        assert isinstance(reply, Reply)
-        return reply
-
-
-class Sent:
-    """Commands on their way to all workers, and the replies.
+    """A request on its way to one worker, and the reply.
 
     Args:
         pool: The workers.
-        write: Their commands.
-        patience: Seconds for all of it, from now on.
+        worker: Which of them.
+        request: See `WorkerPool.send`.
+        whole: See `WorkerPool.send`.
     """
 
-    def __init__(self, pool: WorkerPool, write: Write, patience: float) -> None:
+    def __init__(
+        self,
+        pool: WorkerPool,
+        worker: int,
+        request: Callable[[int, bool], WorkerRequest],
+        whole: bool,
+    ) -> None:
         self._pool = pool
-        self._write = write
-        self._until = time.monotonic() + patience
-        self._calls = [pool.tell(worker, write(worker, False)) for worker in range(pool.size)]
+        self._worker = worker
+        self._request = request
+        self._until = time.monotonic() + pool.patience
+        self._send(whole)
 
-    def each(self) -> Iterator[tuple[Answer, ...]]:
-        """Answers of one worker after the other.
+    def answers(self) -> tuple[Answer, ...]:
+        """The worker's answers.
 
         Raises:
-            EngineUnavailableError: One of them did not, in time.
-            ModelError: One of them cannot.
-            NotEnoughMemoryError: One of them has too little memory.
+            EngineUnavailableError: They did not come in time.
+            ModelError: It cannot give them.
+            NotEnoughMemoryError: It has too little memory.
         """
-        for worker in range(len(self._calls)):
-            yield self._reply(worker).answers
-
-    def _reply(self, worker: int) -> Reply:
-        errors = _ray().exceptions
-        pause = _PAUSE
-        while True:
-            call = self._calls[worker]
-            try:
-                self._pool.check(worker, self._left())
-                part = _ray().get(call.reply, timeout=self._left())
-                reply = call.rest(part, self._left())
-            except errors.GetTimeoutError:
-                reply = Reply("late")
-            except errors.ActorUnavailableError:
-                reply = Reply("unsure")
-            except errors.RayError:
-                reply = Reply("gone")
+        while (reply := self._reply()) is not None:
+            self._pool.check(reply.bits)
             match reply.code:
                 case "done":
-                    return reply
+                    return reply.answers
                 case "memory":
                     raise NotEnoughMemoryError
                 case "failed":
@@ -295,23 +240,49 @@ class Sent:
                         "a worker cannot compute what was asked; see that all nodes of the Ray "
                         "cluster have the same version of this package and of the model"
                     )
-            if reply.code == "late":
-                # It stands still, or would have: the next answer meets another.
-                self._pool.replace(worker, call.actor)
-            if reply.code == "late" or self._left() <= pause:
-                raise EngineUnavailableError
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-            if reply.code == "unsure":
-                call.repeat()
-                continue
-            if reply.code == "gone":
-                self._pool.replace(worker, call.actor)
-            whole = reply.code != "torn"
-            self._calls[worker] = self._pool.tell(worker, self._write(worker, whole))
+                case "long" if reply.parts > _MOST_PARTS:
+                    return tuple(one for half in self._halves() for one in half.answers())
+                case "long":
+                    self._pool.parts = max(self._pool.parts, reply.parts)
+            self._send(whole=reply.code == "lacks")
+        # It stands still, or would have: the next answer meets another.
+        with contextlib.suppress(Exception):
+            _ray().kill(self._pool.actors[self._worker], no_restart=False)
+        raise EngineUnavailableError
 
-    def _left(self) -> float:
-        return max(0.0, self._until - time.monotonic())
+    def _halves(self) -> Iterator[Call]:
+        """The same in two calls, with a part of what is asked each."""
+        middle = len(self._request(self._worker, False).asks) // 2
+        if not middle:
+            raise NotEnoughMemoryError
+        for part in (slice(middle), slice(middle, None)):
+            half = Call(self._pool, self._worker, partial(self._part, part), whole=False)
+            half._until = self._until
+            yield half
+
+    def _part(self, part: slice, worker: int, whole: bool) -> WorkerRequest:
+        request = self._request(worker, whole)
+        return replace(request, asks=request.asks[part])
+
+    def _send(self, whole: bool) -> None:
+        parts = parts_of(pickle.dumps(self._request(self._worker, whole)))
+        if len(parts) > _MOST_PARTS:
+            raise NotEnoughMemoryError
+        returned = self._pool.parts
+        run = self._pool.actors[self._worker].run.options(num_returns=returned)
+        self._replied = run.remote(returned, *parts)
+
+    def _reply(self) -> Reply | None:
+        """The reply; None where it does not come."""
+        left = max(0.0, self._until - time.monotonic())
+        try:
+            found = _ray().get(self._replied, timeout=left)
+        except _ray().exceptions.RayError:
+            return None
+        whole = b"".join(found) if isinstance(found, list) else found
+        reply = pickle.loads(whole)  # noqa: S301 - from our own workers
+        assert isinstance(reply, Reply)
+        return reply
 
 
 def _ray() -> Any:

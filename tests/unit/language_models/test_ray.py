@@ -70,26 +70,26 @@ def test_a_killed_worker_is_replaced_and_the_answer_goes_on(
     expected = answered(tiny_model, tmp_path, **settings)
     send, sent = worker_pool.WorkerPool.send, []
 
-    def killing(own, write):
+    def killing(own, *request, **whole):
         sent.append(1)
         if len(sent) in (4, 9):
-            os.kill(process_of(own._actors[0]), signal.SIGKILL)
-        return send(own, write)
+            os.kill(process_of(own.actors[0]), signal.SIGKILL)
+        return send(own, *request, **whole)
 
     monkeypatch.setattr(worker_pool.WorkerPool, "send", killing)
-    first, second = spread._pool._actors
+    first, second = map(process_of, spread._pool.actors)
     assert answered(spread, tmp_path, **settings) == expected
-    assert spread._pool._actors[0] is not first
-    assert spread._pool._actors[1] is second
+    assert process_of(spread._pool.actors[0]) != first
+    assert process_of(spread._pool.actors[1]) == second
 
 
 def test_a_worker_that_stands_still_ends_the_answer_and_is_replaced(
     spread, tiny_model, tmp_path, monkeypatch
 ):
     """As a machine that hangs would: nothing is drawn without it."""
-    pid = process_of(spread._pool._actors[1])
+    pid = process_of(spread._pool.actors[1])
     with monkeypatch.context() as patience:
-        patience.setattr(spread._pool, "_patience", 2.0)
+        patience.setattr(spread._pool, "patience", 2.0)
         os.kill(pid, signal.SIGSTOP)
         ended, charged = answered(spread, tmp_path, max_tokens=3)
     assert (ended.stopped_by, ended.tokens, ended.rho) == ("unavailable", 0, 0.0)
@@ -134,7 +134,7 @@ def test_ray_is_started_with_a_token_and_without_what_is_not_needed(spread):
     assert not ray._private.worker.global_worker.node.address_info["webui_url"]
     nice = [
         ray.get(actor.__ray_call__.remote(lambda worker: os.nice(0)))
-        for actor in spread._pool._actors
+        for actor in spread._pool.actors
     ]
     assert nice == [0, 0]
 

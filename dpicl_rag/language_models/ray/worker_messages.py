@@ -1,18 +1,20 @@
-"""Commands of a driver to a worker, and the replies.
+"""Requests to a worker, and its replies: each request says all that it needs.
 
 Rows are a log of moves: the same moves on the same inputs give the same bits, in another process
-too. A worker counts the moves it has made, so that one that is sent twice is made once.
+too. So a request tells the whole log, and a worker goes on from what it has of it, or begins anew.
+To ask twice changes nothing, which Ray does by itself where a worker or a connection is lost.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from dpicl_rag.language_models.base import Input
+from dpicl_rag.language_models.base import Input, Rows
 from dpicl_rag.language_models.sentence_end import Continuation
+from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Utility
 
 Tokens = tuple[int, ...]
@@ -38,28 +40,20 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """Append tokens; a step after each of the last ``keep``."""
+class Move:
+    """A method of rows that changes or scores them, and its arguments."""
 
-    token_ids: Tokens
-    keep: int
+    method: Literal["extend", "extend_each", "rewind", "score"]
+    arguments: tuple[Any, ...]
 
+    def on(self, rows: Rows) -> list[Step]:
+        """Make it.
 
-@dataclass(frozen=True, slots=True)
-class Rewind:
-    """Forget the last appended tokens."""
-
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One step: log-probabilities of continuations."""
-
-    continuations: tuple[Tokens, ...]
-
-
-Move = Append | Rewind | Score
+        Returns:
+            Its steps.
+        """
+        found = getattr(rows, self.method)(*self.arguments)
+        return found if isinstance(found, list) else [] if found is None else [found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,42 +77,20 @@ StepName = Place | Corrected
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """Read documents into rows of that number, unless they are there."""
-
-    rows: int
-    reading: Reading
-
-
-@dataclass(frozen=True, slots=True)
-class Do:
-    """Make a move, unless it is made.
+class History:
+    """All that rows are.
 
     Attributes:
-        rows: Of which rows.
-        number: Which of their moves it is, from 0 on.
-        move: The move.
-        keep: Which of its steps are kept; None for all.
+        rows: Their number.
+        moves: All of them, from the beginning.
+        kept: Steps that may still be asked about.
+        reading: What they begin with; None for a worker that should have read it.
     """
 
     rows: int
-    number: int
-    move: Move
-    keep: frozenset[int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Forget some steps."""
-
-    places: tuple[Place, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """Forget rows and all their steps."""
-
-    rows: int
+    moves: tuple[Move, ...]
+    kept: frozenset[Place]
+    reading: Reading | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +129,21 @@ class AskContinuations:
 
 
 Ask = AskSum | AskLogProbs | AskContinuations
-Command = Begin | Do | Drop | End | Ask
-Commands = tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRequest:
+    """What a worker is to answer.
+
+    Attributes:
+        asks: None is answered by None.
+        histories: Of the rows that are asked about.
+        alive: Numbers of all rows that somebody has; a worker forgets the earlier others.
+    """
+
+    asks: tuple[Ask | None, ...]
+    histories: tuple[History, ...] = ()
+    alive: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,17 +181,22 @@ class Sum:
             total[self.index] += self.values
 
 
-Answer = Sum | np.ndarray | tuple[Continuation, ...]
-
-Code = Literal["done", "memory", "failed", "behind", "torn", "unsure", "gone", "late"]
-"""Outcome of commands. ``memory`` and ``failed``: it cannot be done. ``behind``: it goes on with
-rows that are not there. ``torn``: a part of it, or of its reply, is not there. The driver adds
-``unsure``, where it may have been done or not, ``gone`` for a dead worker, and ``late``."""
+Answer = Sum | np.ndarray | tuple[Continuation, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A worker's reply: a code and the answers. Never an error's words."""
+    """A worker's reply. Never an error's words.
 
-    code: Code
+    Attributes:
+        code: ``lacks``: rows are not there, and the request does not say what they begin with.
+            ``long``: it comes in more parts. ``memory`` and ``failed``: it cannot be done.
+        bits: The digest of the worker's bits, see `bits_of`; empty where it cannot load the model.
+        answers: One for each part of the request.
+        parts: How many parts a long reply has.
+    """
+
+    code: Literal["done", "lacks", "long", "memory", "failed"]
+    bits: str
     answers: tuple[Answer, ...] = ()
+    parts: int = 1
