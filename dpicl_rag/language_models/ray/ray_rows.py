@@ -11,6 +11,7 @@ import torch
 from dpicl_rag.language_models.base import Progress, Rows, in_tenths
 from dpicl_rag.language_models.ray.worker_messages import (
     Answer,
+    Append,
     Ask,
     AskContinuations,
     AskLogProbs,
@@ -20,6 +21,8 @@ from dpicl_rag.language_models.ray.worker_messages import (
     Move,
     Place,
     Reading,
+    Rewind,
+    Score,
     StepName,
     Sum,
     WorkerRequest,
@@ -86,24 +89,23 @@ class RayRows:
     def extend_each(self, token_ids: Sequence[int], keep: int) -> list[Step]:
         """Append the same tokens to every row; a step after each of the last ``keep``."""
         tokens = tuple(token_ids)
-        move = Move("extend_each", (tokens, keep)) if keep > 1 else Move("extend", (tokens,))
         steps = self._steps(keep)
         # What follows a place in a block is what its experts will be asked about.
         for step, token in zip(steps, tokens[len(tokens) - keep + 1 :], strict=False):
             step.log_probs_later(token)
         if self.usual is not None:
             self.wanted += [step.summed(*self.usual) for step in steps]
-        return self._made(move, steps)
+        return self._made(Append(tokens, keep), steps)
 
     def rewind(self, tokens: int) -> None:
         """Forget the last ``tokens`` appended tokens."""
-        move = Move("rewind", (tokens,))
+        move = Rewind(tokens)
         self._moves.append(move)  # sent with the next call
         move.on(self._public)
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
         """Log-probabilities of continuations, normalised over them; rows stay as they were."""
-        move = Move("score", (tuple(map(tuple, continuations)),))
+        move = Score(tuple(map(tuple, continuations)))
         return self._made(move, self._steps(1))[0]
 
     def continue_each(
@@ -156,7 +158,7 @@ class RayRows:
                 self._pool.rows,
             )
 
-        calls = self._pool.send(request, whole=whole)
+        calls = self._pool.send(self._id, request, whole=whole)
 
         def receive(advance: Callable[[int], None] = lambda _: None) -> None:
             answers = []

@@ -1,8 +1,6 @@
 """The actor of a share of experts, whose methods return bytes and codes alone.
 
 Ray copies the words of an error, and the way it took, to the driver's log. So no method raises.
-Objects of more than 100 KB go through Ray's object store, which may write them to disk. So
-messages are cut into parts of a public size.
 """
 
 from __future__ import annotations
@@ -39,11 +37,11 @@ from dpicl_rag.language_models.ray.worker_messages import (
     StepName,
     Sum,
     WorkerRequest,
+    message_of,
+    number_of_parts,
+    parts_of,
 )
 from dpicl_rag.mechanisms.step import DenseStep
-
-PART = 64 << 10
-"""Most bytes of a part of a message."""
 
 _PROBE = (
     "The boat leaves at nine, and the tide is low until noon.",
@@ -94,13 +92,8 @@ def bits_of(model: LanguageModel) -> str:
     return found.hexdigest()
 
 
-def parts_of(message: bytes) -> list[bytes]:
-    """A message in parts. They are bytes alone, which Ray passes on as they are."""
-    return [message[at : at + PART] for at in range(0, len(message), PART)]
-
-
 class Worker:
-    """See the module. What it answers is a function of the request alone.
+    """The methods that a driver calls; `worker_messages` has the protocol.
 
     Args:
         source: Where the model comes from, pickled: a function may be missing here.
@@ -112,6 +105,9 @@ class Worker:
         self._threads = threads
         self._share: ModelShare | None = None
         self._bits = ""
+        # By the rows that a message is about: their driver sends one at a time.
+        self._held: dict[int, dict[int, bytes]] = {}
+        self._replies: dict[int, list[bytes]] = {}
 
     def __repr__(self) -> str:
         return "Worker()"
@@ -132,29 +128,41 @@ class Worker:
             return ""
         return self._bits
 
-    def run(self, returned: int, *parts: bytes) -> Any:
-        """Answer a request, whose parts are given.
+    def hold(self, rows: int, at: int, part: bytes) -> None:
+        """Take a later part of a request, whose first part comes with `run`."""
+        self._held.setdefault(rows, {})[at] = part
+
+    def run(self, rows: int, first: bytes) -> bytes:
+        """Answer a request.
 
         Args:
-            returned: Parts of the reply that are wanted.
-            *parts: Of the request.
+            rows: Which rows it is about.
+            first: Its first part.
 
         Returns:
-            So many parts, empty ones at the end; alone if there is one.
+            The first part of the reply.
         """
-        reply = self._reply(parts)
-        found = parts_of(pickle.dumps(reply))
-        if len(found) > returned:
-            found = parts_of(pickle.dumps(Reply("long", reply.bits, parts=len(found))))
-        found += [b""] * (returned - len(found))
-        return found[0] if returned == 1 else found
+        held = self._held.pop(rows, {})
+        parts = [first, *(held.get(at, b"") for at in range(1, number_of_parts(first)))]
+        reply = parts_of(pickle.dumps(self._reply(parts)))
+        self._replies[rows] = reply
+        return reply[0]
+
+    def more(self, rows: int, at: int) -> bytes:
+        """A later part of the last reply about rows; nothing where it is not there."""
+        kept = self._replies.get(rows, [])
+        return kept[at] if at < len(kept) else b""
 
     def _reply(self, parts: Sequence[bytes]) -> Reply:
         bits = self.hello()
         if self._share is None:
             return Reply("failed", bits)
         try:
-            request = pickle.loads(b"".join(parts))  # noqa: S301 - from the driver alone
+            message = message_of(parts)
+            if message is None:
+                return Reply("lacks", bits)
+            request = pickle.loads(message)  # noqa: S301 - from the driver alone
+            request.forget_ended(self._held, self._replies)
             with enough_memory():
                 return Reply("done", bits, self._share.answer(request))
         except UnknownRowsError:
@@ -204,9 +212,7 @@ class ModelShare:
         Raises:
             UnknownRowsError: It goes on with what is not here.
         """
-        newest = max(request.alive, default=0)
-        for number in [one for one in self._rows if one < newest and one not in request.alive]:
-            del self._rows[number]
+        request.forget_ended(self._rows)
         for history in request.histories:
             self._follow(history)
         return tuple(map(self._answer, request.asks))

@@ -1,26 +1,66 @@
-"""Requests to a worker, and its replies: each request says all that it needs.
+"""The protocol of Ray workers: requests that say all that they need, and messages of any length.
 
-Rows are a log of moves: the same moves on the same inputs give the same bits, in another process
-too. So a request tells the whole log, and a worker goes on from what it has of it, or begins anew.
-To ask twice changes nothing, which Ray does by itself where a worker or a connection is lost.
+A request carries the log of its rows, from prefix and inputs on: the same moves on the same inputs
+give the same bits, in any process and company. So what a worker answers is a function of the
+request, and rows that it has are a cache, known by a number that `WorkerPool` gave out:
+
+- It goes on from what it has of the log, or begins anew. Steps that nobody looks at any more, and
+  rows that nobody has, are forgotten.
+- The inputs come with the first request of rows. A worker that was not there then, since Ray
+  started it again, replies ``lacks``, and gets the request with the inputs.
+- To ask twice changes nothing. So Ray repeats by itself what it lost.
+
+Ray puts arguments and results of more than 100 KB into its object store, which may write them to
+disk. So messages travel in parts of a public size: those of a request before it (`Worker.hold`),
+those of a reply after it (`Worker.more`). Nothing refuses a long one: how long it is follows from
+what units hold. A message with a part missing, or of another one, fits no digest; then all of it
+is sent again, inputs too.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from dpicl_rag.language_models.base import Input, Rows
+from dpicl_rag.language_models.base import BlockRows, Input, Rows
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Utility
 
+PART = 64 << 10
+"""Most bytes of a part of a message."""
+
+_HEAD = struct.Struct("<Q32s")  # length and SHA-256 of a message
+
 Tokens = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+def parts_of(message: bytes) -> list[bytes]:
+    """A message in parts. They are bytes alone, which Ray passes on as they are."""
+    whole = _HEAD.pack(len(message), hashlib.sha256(message).digest()) + message
+    return [whole[at : at + PART] for at in range(0, len(whole), PART)]
+
+
+def number_of_parts(first: bytes) -> int:
+    """How many parts a message has, from the first one."""
+    length, _ = _HEAD.unpack_from(first)
+    return -(-(_HEAD.size + length) // PART)
+
+
+def message_of(parts: Iterable[bytes]) -> bytes | None:
+    """A message from its parts; None where they are not all of the same."""
+    whole = b"".join(parts)
+    _, digest = _HEAD.unpack_from(whole)
+    message = whole[_HEAD.size :]
+    return message if hashlib.sha256(message).digest() == digest else None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Reading:
     """The beginning of rows: prefix and inputs.
 
@@ -40,20 +80,45 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A method of rows that changes or scores them, and its arguments."""
+class Append:
+    """A move: append tokens; a step after each of the last ``keep``."""
 
-    method: Literal["extend", "extend_each", "rewind", "score"]
-    arguments: tuple[Any, ...]
+    token_ids: Tokens
+    keep: int
 
-    def on(self, rows: Rows) -> list[Step]:
-        """Make it.
+    def on(self, rows: Rows) -> Sequence[Step]:
+        """Make it; its steps."""
+        if self.keep == 1:
+            return [rows.extend(self.token_ids)]
+        assert isinstance(rows, BlockRows)
+        return rows.extend_each(self.token_ids, self.keep)
 
-        Returns:
-            Its steps.
-        """
-        found = getattr(rows, self.method)(*self.arguments)
-        return found if isinstance(found, list) else [] if found is None else [found]
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """A move: forget the last appended tokens."""
+
+    tokens: int
+
+    def on(self, rows: Rows) -> Sequence[Step]:
+        """Make it; no steps."""
+        assert isinstance(rows, BlockRows)
+        rows.rewind(self.tokens)
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A move with one step, log-probabilities of continuations; rows stay as they were."""
+
+    continuations: tuple[Tokens, ...]
+
+    def on(self, rows: Rows) -> Sequence[Step]:
+        """Make it; its step."""
+        return [rows.score(self.continuations)]
+
+
+Move = Append | Rewind | Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +141,15 @@ class Corrected:
 StepName = Place | Corrected
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class History:
-    """All that rows are.
+    """The log of rows, from their beginning.
 
     Attributes:
         rows: Their number.
         moves: All of them, from the beginning.
         kept: Steps that may still be asked about.
-        reading: What they begin with; None for a worker that should have read it.
+        reading: The beginning; None for a worker that should have read it.
     """
 
     rows: int
@@ -93,7 +158,7 @@ class History:
     reading: Reading | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AskSum:
     """Ranges and the sum of a step's experts in whole units; answered by a `Sum`."""
 
@@ -111,7 +176,7 @@ class AskLogProbs:
     candidate: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AskContinuations:
     """What experts say by themselves; rows stay as they were. Answered by one for each.
 
@@ -131,22 +196,29 @@ class AskContinuations:
 Ask = AskSum | AskLogProbs | AskContinuations
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WorkerRequest:
-    """What a worker is to answer.
+    """All that a worker is asked at once.
 
     Attributes:
         asks: None is answered by None.
         histories: Of the rows that are asked about.
-        alive: Numbers of all rows that somebody has; a worker forgets the earlier others.
+        alive: Numbers of all rows that somebody has.
     """
 
     asks: tuple[Ask | None, ...]
     histories: tuple[History, ...] = ()
     alive: frozenset[int] = frozenset()
 
+    def forget_ended(self, *kept: dict[int, Any]) -> None:
+        """Drop what is kept of rows that nobody has any more, by their numbers."""
+        newest = max(self.alive, default=0)  # later ones this request does not know
+        for by_rows in kept:
+            for rows in [rows for rows in by_rows if rows < newest and rows not in self.alive]:
+                del by_rows[rows]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Sum:
     """Ranges and a sum over the experts of one worker.
 
@@ -184,19 +256,17 @@ class Sum:
 Answer = Sum | np.ndarray | tuple[Continuation, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Reply:
     """A worker's reply. Never an error's words.
 
     Attributes:
-        code: ``lacks``: rows are not there, and the request does not say what they begin with.
-            ``long``: it comes in more parts. ``memory`` and ``failed``: it cannot be done.
+        code: ``lacks``: what rows begin with is not there, or a part of the message. ``memory``
+            and ``failed``: it cannot be done.
         bits: The digest of the worker's bits, see `bits_of`; empty where it cannot load the model.
         answers: One for each part of the request.
-        parts: How many parts a long reply has.
     """
 
-    code: Literal["done", "lacks", "long", "memory", "failed"]
+    code: Literal["done", "lacks", "memory", "failed"]
     bits: str
     answers: tuple[Answer, ...] = ()
-    parts: int = 1

@@ -1,7 +1,6 @@
 """The workers of one model: their start, and requests to them.
 
-Ray starts a worker again that died, and repeats the call: what a request is answered is a function
-of the request alone.
+Ray starts a worker again that died, and repeats what it was asked; see `worker_messages`.
 """
 
 from __future__ import annotations
@@ -12,18 +11,25 @@ import logging
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
-from dpicl_rag.language_models.ray.worker import PART, Actor, ModelSource, parts_of
-from dpicl_rag.language_models.ray.worker_messages import Answer, Reply, WorkerRequest
+from dpicl_rag.language_models.ray.worker import Actor, ModelSource
+from dpicl_rag.language_models.ray.worker_messages import (
+    PART,
+    Answer,
+    Reply,
+    WorkerRequest,
+    message_of,
+    number_of_parts,
+    parts_of,
+)
 
-_MOST_PARTS = 128  # of a message: Ray would put more than 10 MB into its object store
+Request = Callable[[int, bool], WorkerRequest]
+"""The request to a worker; with what rows begin with, for one that does not know."""
 
 
 def connect(address: str | None, cpus: int) -> None:
@@ -78,7 +84,6 @@ class WorkerPool:
     Attributes:
         actors: Ray's handles.
         patience: See above.
-        parts: Parts of the longest reply so far.
     """
 
     def __init__(
@@ -108,7 +113,6 @@ class WorkerPool:
         # A worker that dies while it loads the model would do so again.
         self._hellos = [actor.hello.options(max_task_retries=0).remote() for actor in self.actors]
         self.patience = patience
-        self.parts = 1
         self._bits = ""
         self._numbers = itertools.count()
         self._rows: set[int] = set()
@@ -178,17 +182,15 @@ class WorkerPool:
                 "where an expert is read; use machines of one kind, with the same versions"
             )
 
-    def send(self, request: Callable[[int, bool], WorkerRequest], *, whole: bool) -> list[Call]:
+    def send(self, rows: int, request: Request, *, whole: bool) -> list[Call]:
         """Send all workers a request; returns at once.
 
         Args:
-            request: That of a worker; with what rows begin with, for one that does not know.
-            whole: Whether none of them does.
-
-        Raises:
-            NotEnoughMemoryError: A request is too long.
+            rows: Which rows it is about. They send the next one when this one is answered.
+            request: That of a worker.
+            whole: Whether no worker knows what the rows begin with.
         """
-        return [Call(self, worker, request, whole) for worker in range(self.size)]
+        return [Call(self, worker, rows, request, whole) for worker in range(self.size)]
 
     def dismiss(self) -> None:
         """End all workers."""
@@ -203,19 +205,18 @@ class Call:
     Args:
         pool: The workers.
         worker: Which of them.
+        rows: See `WorkerPool.send`.
         request: See `WorkerPool.send`.
         whole: See `WorkerPool.send`.
     """
 
     def __init__(
-        self,
-        pool: WorkerPool,
-        worker: int,
-        request: Callable[[int, bool], WorkerRequest],
-        whole: bool,
+        self, pool: WorkerPool, worker: int, rows: int, request: Request, whole: bool
     ) -> None:
         self._pool = pool
         self._worker = worker
+        self._actor = pool.actors[worker]
+        self._rows = rows
         self._request = request
         self._until = time.monotonic() + pool.patience
         self._send(whole)
@@ -229,10 +230,11 @@ class Call:
             NotEnoughMemoryError: It has too little memory.
         """
         while (reply := self._reply()) is not None:
-            self._pool.check(reply.bits)
             match reply.code:
                 case "done":
                     return reply.answers
+                case "lacks":
+                    self._send(whole=True)
                 case "memory":
                     raise NotEnoughMemoryError
                 case "failed":
@@ -240,49 +242,35 @@ class Call:
                         "a worker cannot compute what was asked; see that all nodes of the Ray "
                         "cluster have the same version of this package and of the model"
                     )
-                case "long" if reply.parts > _MOST_PARTS:
-                    return tuple(one for half in self._halves() for one in half.answers())
-                case "long":
-                    self._pool.parts = max(self._pool.parts, reply.parts)
-            self._send(whole=reply.code == "lacks")
         # It stands still, or would have: the next answer meets another.
         with contextlib.suppress(Exception):
-            _ray().kill(self._pool.actors[self._worker], no_restart=False)
+            _ray().kill(self._actor, no_restart=False)
         raise EngineUnavailableError
 
-    def _halves(self) -> Iterator[Call]:
-        """The same in two calls, with a part of what is asked each."""
-        middle = len(self._request(self._worker, False).asks) // 2
-        if not middle:
-            raise NotEnoughMemoryError
-        for part in (slice(middle), slice(middle, None)):
-            half = Call(self._pool, self._worker, partial(self._part, part), whole=False)
-            half._until = self._until
-            yield half
-
-    def _part(self, part: slice, worker: int, whole: bool) -> WorkerRequest:
-        request = self._request(worker, whole)
-        return replace(request, asks=request.asks[part])
-
     def _send(self, whole: bool) -> None:
-        parts = parts_of(pickle.dumps(self._request(self._worker, whole)))
-        if len(parts) > _MOST_PARTS:
-            raise NotEnoughMemoryError
-        returned = self._pool.parts
-        run = self._pool.actors[self._worker].run.options(num_returns=returned)
-        self._replied = run.remote(returned, *parts)
+        first, *later = parts_of(pickle.dumps(self._request(self._worker, whole)))
+        for at, part in enumerate(later, start=1):
+            self._actor.hold.remote(self._rows, at, part)
+        self._replied = self._actor.run.remote(self._rows, first)
 
     def _reply(self) -> Reply | None:
         """The reply; None where it does not come."""
-        left = max(0.0, self._until - time.monotonic())
         try:
-            found = _ray().get(self._replied, timeout=left)
+            first = self._get(self._replied)
+            more = range(1, number_of_parts(first))
+            later = self._get([self._actor.more.remote(self._rows, at) for at in more])
         except _ray().exceptions.RayError:
             return None
-        whole = b"".join(found) if isinstance(found, list) else found
-        reply = pickle.loads(whole)  # noqa: S301 - from our own workers
+        message = message_of([first, *later])
+        if message is None:
+            return Reply("lacks", "")  # the worker was started again before it told the rest
+        reply = pickle.loads(message)  # noqa: S301 - from our own workers
         assert isinstance(reply, Reply)
+        self._pool.check(reply.bits)
         return reply
+
+    def _get(self, result: Any) -> Any:
+        return _ray().get(result, timeout=max(0.0, self._until - time.monotonic()))
 
 
 def _ray() -> Any:

@@ -19,17 +19,21 @@ from dpicl_rag.errors import (
     ModelError,
 )
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
-from dpicl_rag.language_models.ray import RayModel, ray_rows, worker, worker_pool
+from dpicl_rag.language_models.ray import RayModel, ray_rows, worker_messages, worker_pool
 from dpicl_rag.language_models.ray.ray_model import shares
 from dpicl_rag.language_models.ray.worker import ModelShare, UnknownRowsError
 from dpicl_rag.language_models.ray.worker_messages import (
+    Append,
     AskContinuations,
     AskLogProbs,
     History,
-    Move,
     Place,
     Reading,
+    Rewind,
     WorkerRequest,
+    message_of,
+    number_of_parts,
+    parts_of,
 )
 from dpicl_rag.mechanisms.utilities import LogProb, Surplus
 from tests.support.answering import DOCUMENTS, answered
@@ -285,43 +289,71 @@ def test_a_cluster_that_is_too_small_is_told(ray, spread):
 
 
 def test_messages_are_cut_below_what_ray_stores(monkeypatch, ray, spread, tiny_model):
-    assert worker.PART < 100_000
-    assert worker.PART * worker_pool._MOST_PARTS < 10_000_000
-    monkeypatch.setattr(worker, "PART", 1000)
+    assert worker_messages.PART < 100_000
+    monkeypatch.setattr(worker_messages, "PART", 1000)
     own = [tuple(random.Random(at).choices(range(256), k=20)) for at in range(300)]
     model = spread()
     rows, plain = (one.read((1,), [(2, 3), *own], room=20) for one in (model, tiny_model))
     for tokens in ((4, 5, 6), (7,)):
         step, expected = rows.extend(tokens), plain.extend(tokens)
         assert torch.equal(step.ranges(LogProb(), 1.0), expected.ranges(LogProb(), 1.0))
-    assert model._pool.parts > 1
-    assert max(map(len, ray.messages)) <= worker.PART
+    assert {"hold", "more"} <= set(ray.calls)
+    assert max(map(len, ray.messages)) <= worker_messages.PART
 
 
-@pytest.mark.parametrize("most", [2, 128])
+@pytest.mark.parametrize("method", ["hold", "run", "more"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_faults_in_long_messages_change_nothing(monkeypatch, ray, spread, tiny_model, kind, most):
+def test_a_part_that_is_lost_is_sent_again(monkeypatch, ray, spread, tiny_model, method, kind):
     def sums(model):
         rows = model.read((1,), [(2, 3), *((at, at, at) for at in range(30))], room=20)
         first = rows.extend((4, 5)).weighted_sum(LogProb(), 1.0)
         steps = rows.extend_each((6, 7, 8), 3)
         return [first, *(step.weighted_sum(LogProb(), 1.0) for step in steps)]
 
-    model, expected = spread(), sums(tiny_model)
-    monkeypatch.setattr(worker_pool, "_MOST_PARTS", most)
-    monkeypatch.setattr(worker, "PART", 1500 if most == 2 else 200)
-    ray.fault = lambda number, method: kind if number % 3 == 0 else ""
+    model, expected, seen = spread(), sums(tiny_model), []
+    monkeypatch.setattr(worker_messages, "PART", 200)
+
+    def fault(number, called):
+        seen.extend([called] if called == method else [])
+        return kind if called == method and len(seen) % 5 == 2 and len(seen) < 30 else ""
+
+    ray.fault = fault
     assert all(map(torch.equal, sums(model), expected))
-    assert 1 < model._pool.parts <= most
+    assert len(seen) > 5
 
 
-def test_a_message_that_ray_would_put_into_its_store_is_not_sent(monkeypatch, ray, spread):
-    model = spread()
-    monkeypatch.setattr(worker, "PART", 10)
-    before = len(ray.calls)
-    with pytest.raises(NotEnoughMemoryError):
-        model.read((1,), [(2, 3), *((at,) * 900 for at in range(1, 9))], room=20)
-    assert len(ray.calls) == before
+def test_a_message_is_whole_or_nothing():
+    for length in (0, 1, 20, 200_000):
+        message = random.Random(length).randbytes(length)
+        first, *later = parts = parts_of(message)
+        assert all(len(part) <= worker_messages.PART for part in parts)
+        assert number_of_parts(first) == len(parts)
+        assert message_of(parts) == message
+        for at in range(len(later)):
+            assert message_of([first, *later[:at], *later[at + 1 :]]) is None
+            assert message_of([first, *later[:at], b"", *later[at + 1 :]]) is None
+    first, *_ = parts_of(b"a" * 100_000)
+    _, *later = parts_of(b"b" * 100_000)
+    assert message_of([first, *later]) is None
+
+
+def test_a_huge_unit_is_read_as_any_other(ray, tmp_path):
+    """Whatever the length of a message: who refused it would tell what one unit holds."""
+
+    def speech(text, history):
+        coins = random.Random(f"{text[:20]}{len(text)}{history}")
+        return [coins.uniform(-6, 0) for _ in range(8)]
+
+    made_up = SyntheticModel(8, speech)
+    made_up.context_length = 1 << 25
+    settings = {"max_tokens": 3, "unit_tokens": 1 << 24}
+    for huge in ((), (f"{'o' * 99} " * 90_000,)):
+        documents = [*DOCUMENTS, *huge]
+        expected = answered(made_up, tmp_path, documents=documents, **settings)
+        ray.messages.clear()
+        model = RayModel(lambda: made_up, 2)
+        assert answered(model, tmp_path, documents=documents, **settings) == expected
+        assert (sum(map(len, ray.messages)) > 8 << 20) is bool(huge)
 
 
 def test_what_an_expert_says_is_the_same_in_any_company(spread):
@@ -379,10 +411,10 @@ def test_shares_are_equal_and_mostly_stay():
 def test_what_a_worker_answers_follows_from_the_request_alone(tiny_model):
     reading = Reading((1,), ((2, 3), (4, 5)), 30, 0.0, False)
     moves = (
-        Move("extend", ((8, 9),)),
-        Move("extend_each", ((1, 2, 3), 3)),
-        Move("rewind", (2,)),
-        Move("extend", ((6,),)),
+        Append((8, 9), 1),
+        Append((1, 2, 3), 3),
+        Rewind(2),
+        Append((6,), 1),
     )
     steps = [Place(7, 0, 0), Place(7, 1, 1), Place(7, 3, 0)]
 
