@@ -1,6 +1,7 @@
 """Ray in this process, with faults at chosen calls: a stand-in for the module.
 
-As Ray does, it starts an actor again that died, and repeats calls that may be repeated.
+As Ray does, it starts an actor again that died, and repeats calls that may be repeated, before all
+later ones, until somebody cancels them.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class FakeRay:
         self.fault = fault
         self.calls: list[str] = []
         self.started = 0
+        self.actors: list[FakeActor] = []
         self.messages: list[bytes] = []
 
     def is_initialized(self) -> bool:
@@ -96,8 +98,13 @@ class FakeRay:
         if actor.alive:
             actor.start()
 
+    def cancel(self, found: Any) -> None:
+        for actor in self.actors:
+            actor.unfinished = [call for call in actor.unfinished if call[0] is not found]
+
     def _hire(self, *arguments: Any) -> FakeActor:
-        return FakeActor(self, arguments)
+        self.actors.append(FakeActor(self, arguments))
+        return self.actors[-1]
 
 
 class FakeActor:
@@ -108,6 +115,7 @@ class FakeActor:
         self._ray = ray
         self._arguments = arguments
         self._turn = threading.Lock()  # an actor does one call after the other
+        self.unfinished: list[tuple[Any, ...]] = []
         self.start()
 
     def start(self) -> None:
@@ -125,14 +133,20 @@ class FakeActor:
 
         return handle()
 
-    def _call(
-        self,
-        method: str,
-        arguments: tuple[Any, ...],
-        max_task_retries: int = -1,
-    ) -> Any:
+    def _call(self, method: str, arguments: tuple[Any, ...], max_task_retries: int = -1) -> Any:
         if not self.alive:
             return ActorDiedError()
+        waiting = [*self.unfinished, (None, method, arguments, max_task_retries)]
+        while waiting:
+            _, *call = waiting[0]
+            found = self._done(*call)
+            if isinstance(found, GetTimeoutError):
+                break
+            waiting.pop(0)
+        self.unfinished = [(one or found, *call) for one, *call in waiting]
+        return found
+
+    def _done(self, method: str, arguments: tuple[Any, ...], max_task_retries: int) -> Any:
         for _ in range(TRIES):
             number = len(self._ray.calls)
             self._ray.calls.append(method)

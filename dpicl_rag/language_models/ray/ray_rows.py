@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -31,6 +32,8 @@ from dpicl_rag.language_models.ray.worker_pool import WorkerPool
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.step import Step, grid
 from dpicl_rag.mechanisms.utilities import Utility
+
+T = TypeVar("T")
 
 
 class RayRows:
@@ -72,9 +75,7 @@ class RayRows:
         self._alive: WeakValueDictionary[Place, RayStep] = WeakValueDictionary()
         self.wanted: list[AskedOfWorkers] = []
         self.usual: tuple[Utility, float] | None = None
-        receive = self.send(whole=True)
-        self._public = read()
-        receive(in_tenths(pool.size, on_progress))
+        self._public = self.exchange(read, in_tenths(pool.size, on_progress), whole=True)
 
     def __repr__(self) -> str:
         return "RayRows(<private>)"
@@ -136,14 +137,22 @@ class RayRows:
         """Those of the values of all experts that are of a worker's."""
         return values.cpu()[self._places[worker]].numpy()
 
-    def send(self, *, whole: bool = False) -> Callable[..., None]:
-        """Send all workers what is wanted, with all that it needs.
+    def exchange(
+        self,
+        meanwhile: Callable[[], T],
+        advance: Callable[[int], None] = lambda _: None,
+        *,
+        whole: bool = False,
+    ) -> T:
+        """Ask all workers what is wanted, with all that it needs, and wait for the answers.
 
         Args:
+            meanwhile: What this process does until then.
+            advance: Called for each worker that has answered.
             whole: Whether no worker has read.
 
         Returns:
-            Waits for the answers; takes a function that is called for each worker.
+            What ``meanwhile`` returns.
         """
         wanted, self.wanted = self.wanted, []
         places = {place for asked in wanted for place in asked.places}
@@ -158,17 +167,15 @@ class RayRows:
                 self._pool.rows,
             )
 
-        calls = self._pool.send(self._id, request, whole=whole)
-
-        def receive(advance: Callable[[int], None] = lambda _: None) -> None:
+        with self._pool.send(self._id, request, whole=whole) as calls:
+            found = meanwhile()
             answers = []
             for call in calls:
                 answers.append(call.answers())
                 advance(1)
-            for asked, parts in zip(wanted, zip(*answers, strict=True), strict=True):
-                asked.answers = parts
-
-        return receive
+        for asked, parts in zip(wanted, zip(*answers, strict=True), strict=True):
+            asked.answers = parts
+        return found
 
     def _steps(self, count: int) -> list[RayStep]:
         """The steps of the next move."""
@@ -180,10 +187,9 @@ class RayRows:
     def _made(self, move: Move, steps: Sequence[RayStep]) -> list[Step]:
         """The steps of a move, which workers and the public row make."""
         self._moves.append(move)
-        receive = self.send()
-        for step, found in zip(steps, move.on(self._public), strict=True):
+        made = self.exchange(lambda: move.on(self._public))
+        for step, found in zip(steps, made, strict=True):
             step.public = found.public
-        receive()
         return list(steps)
 
     def _history(self, worker: int, places: Set[Place], whole: bool) -> History:
@@ -317,6 +323,6 @@ class AskedOfWorkers:
         if self.answers is None:
             if self not in self._rows.wanted:
                 self._rows.wanted.append(self)
-            self._rows.send()()
+            self._rows.exchange(lambda: None)
         assert self.answers is not None
         return self.answers

@@ -11,7 +11,7 @@ import logging
 import os
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dpicl_rag._packaged import optional
@@ -182,15 +182,22 @@ class WorkerPool:
                 "where an expert is read; use machines of one kind, with the same versions"
             )
 
-    def send(self, rows: int, request: Request, *, whole: bool) -> list[Call]:
-        """Send all workers a request; returns at once.
+    @contextlib.contextmanager
+    def send(self, rows: int, request: Request, *, whole: bool) -> Iterator[list[Call]]:
+        """Requests on their way to all workers. Where the block fails, they are given up.
 
         Args:
             rows: Which rows it is about. They send the next one when this one is answered.
             request: That of a worker.
             whole: Whether no worker knows what the rows begin with.
         """
-        return [Call(self, worker, rows, request, whole) for worker in range(self.size)]
+        calls = [Call(self, worker, rows, request, whole) for worker in range(self.size)]
+        try:
+            yield calls
+        except BaseException:
+            for call in calls:
+                call.give_up()
+            raise
 
     def dismiss(self) -> None:
         """End all workers."""
@@ -242,10 +249,16 @@ class Call:
                         "a worker cannot compute what was asked; see that all nodes of the Ray "
                         "cluster have the same version of this package and of the model"
                     )
+        self.give_up()
         # It stands still, or would have: the next answer meets another.
         with contextlib.suppress(Exception):
             _ray().kill(self._actor, no_restart=False)
         raise EngineUnavailableError
+
+    def give_up(self) -> None:
+        """Have Ray not repeat it. It may be what ends the worker: nobody would get an answer."""
+        with contextlib.suppress(Exception):
+            _ray().cancel(self._replied)
 
     def _send(self, whole: bool) -> None:
         first, *later = parts_of(pickle.dumps(self._request(self._worker, whole)))

@@ -14,8 +14,9 @@ import torch
 
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.ray import RayModel, worker_pool
+from dpicl_rag.language_models.ray.worker_messages import WorkerRequest
 from tests.support.answering import DOCUMENTS, answered
-from tests.support.quoting_model import SECRET, build_quoting_model
+from tests.support.quoting_model import SECRET, build_dying_model, build_quoting_model
 
 pytestmark = pytest.mark.heavy
 ray = pytest.importorskip("ray", reason="Ray is not installed")
@@ -98,6 +99,21 @@ def test_a_worker_that_stands_still_ends_the_answer_and_is_replaced(
     assert answered(spread, tmp_path, max_tokens=3) == expected
 
 
+def test_a_request_that_ends_its_worker_ends_one_answer(
+    cluster, tiny_model, tmp_path, monkeypatch, capfd
+):
+    documents = [*DOCUMENTS, f"The word is {SECRET}."]
+    with RayModel(build_dying_model, 2) as model:
+        with monkeypatch.context() as patience:
+            patience.setattr(model._pool, "patience", 8.0)
+            ended, _ = answered(model, tmp_path, documents=documents, max_tokens=3)
+        assert (ended.stopped_by, ended.tokens) == ("unavailable", 0)
+        monkeypatch.setattr(model._pool, "patience", 60.0)
+        expected = answered(tiny_model, tmp_path, max_tokens=3)
+        assert answered(model, tmp_path, max_tokens=3) == expected
+    assert SECRET not in "".join(capfd.readouterr())
+
+
 def test_no_word_of_a_document_reaches_logs(spread, tmp_path, capfd):
     documents = [*DOCUMENTS, f"The word is {SECRET}."]
     with pytest.raises(ModelError, match="cannot compute what was asked") as caught:
@@ -122,6 +138,11 @@ def test_nothing_is_put_into_the_object_store(spread, tmp_path):
 
     documents = [f"{text} {'The soup. ' * 20}" for text in DOCUMENTS for _ in range(40)]
     answered(spread, tmp_path, documents=documents, max_tokens=2, utility="log_prob")
+    assert not stored()
+    # More than Ray would send with one call, there and back.
+    asks = WorkerRequest((None,) * 11_000_000)
+    with spread._pool.send(-1, lambda worker, whole: asks, whole=True) as calls:
+        assert [len(call.answers()) for call in calls] == [11_000_000] * 2
     assert not stored()
     kept = ray.put(b"x" * 2_000_000)
     assert stored()

@@ -37,7 +37,7 @@ from dpicl_rag.language_models.ray.worker_messages import (
 )
 from dpicl_rag.mechanisms.utilities import LogProb, Surplus
 from tests.support.answering import DOCUMENTS, answered
-from tests.support.fake_ray import install
+from tests.support.fake_ray import TRIES, install
 from tests.support.tiny_model import build_tiny_model
 
 SECRET = "quillon-vexatrix"
@@ -201,6 +201,20 @@ def test_workers_that_do_not_come_back_end_the_answer(ray, spread, tmp_path, fau
     assert whole.text.startswith(ended.text.rstrip("\ufffd"))
     assert ended.rho <= whole.rho
     assert all(a <= b for a, b in zip(paid[-1], charged[-1], strict=True))
+
+
+def test_a_request_that_ends_its_worker_ends_one_answer(ray, made_up, tmp_path):
+    """Ray would repeat it for ever: then one unit's text would end the answers of all others."""
+    expected = answered(made_up, tmp_path, **SHORT)
+    model = RayModel(lambda: made_up, 2, patience=0.2)
+    ray.fault = lambda number, method: (
+        "dies before" if method == "run" and SECRET.encode() in ray.messages[-1] else ""
+    )
+    documents = [*DOCUMENTS, *(f"{SECRET} {at}" for at in range(8))]
+    ended, _ = answered(model, tmp_path, documents=documents, **SHORT)
+    assert ended.stopped_by == "unavailable"
+    assert ray.started == 2 + 2 * TRIES + 1  # both had some of them, and one was killed
+    assert answered(model, tmp_path, **SHORT) == expected
 
 
 def test_an_engine_that_is_gone_says_one_sentence(ray, spread):
