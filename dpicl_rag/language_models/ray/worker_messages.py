@@ -48,7 +48,7 @@ def parts_of(message: bytes) -> list[bytes]:
 
 def number_of_parts(first: bytes) -> int:
     """How many parts a message has, from the first one."""
-    length, _ = _HEAD.unpack_from(first)
+    length: int = _HEAD.unpack_from(first)[0]
     return -(-(_HEAD.size + length) // PART)
 
 
