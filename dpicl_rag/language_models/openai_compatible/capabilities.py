@@ -67,7 +67,7 @@ def served_model(server: Server, name: str) -> dict[str, Any]:
 
 
 def require_tokenizer(server: Server, model: str, tokenizer: HuggingFaceTokenizer) -> None:
-    """See that the server reads a text as the tokenizer does, where the server tells.
+    """Check that the server reads a text as the tokenizer does, where the server tells.
 
     Raises:
         ModelError: It does not.

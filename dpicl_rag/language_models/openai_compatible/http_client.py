@@ -176,7 +176,7 @@ class Server:
         return self._whole(work)
 
     def _whole(self, work: Callable[[asyncio.Semaphore], Coroutine[Any, Any, list[R]]]) -> list[R]:
-        """What work comes to.
+        """Answers of work, in an event loop.
 
         Raises:
             EngineUnavailableError: In the place of any error.

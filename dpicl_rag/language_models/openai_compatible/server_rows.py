@@ -93,7 +93,7 @@ class ServerRows:
     def continue_each(
         self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
     ) -> list[Continuation]:
-        """What experts say by themselves, in one request for each; see ``SpeakingRows``.
+        """Continuations of experts by themselves, in one request for each; see ``SpeakingRows``.
 
         The server goes on by itself, so no row favours words of its own here.
         """
@@ -107,7 +107,7 @@ class ServerRows:
         return [self._continuation(next(said)) if one else Continuation((), ()) for one in asked]
 
     def _continuation(self, said: Said) -> Continuation:
-        """What a row said; nothing where a token is none of the vocabulary."""
+        """Continuation that a row said; nothing where a token is none of the vocabulary."""
         places, ended = list(said[0]), said[1]
         tokens = [max(shown, key=lambda token: (shown[token], -token)) for shown in places]
         if not all(0 <= token < self._size for token in tokens):
@@ -172,7 +172,7 @@ class ServerRows:
         ask: Callable[[Sequence[Tokens]], list[T | None]],
         nothing: T,
     ) -> list[T]:
-        """What the server says of each expert after each end.
+        """Replies of the server about each expert after each end.
 
         One that it does not answer by itself is not asked again: it would fail for so long again.
         """

@@ -112,7 +112,7 @@ class RayRows:
     def continue_each(
         self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
     ) -> list[Continuation]:
-        """What experts say by themselves, in one round; see ``SpeakingRows``."""
+        """Continuations of experts by themselves, in one round; see ``SpeakingRows``."""
         tokens = tuple(token_ids)
 
         def ask(worker: int) -> Ask:
@@ -134,7 +134,7 @@ class RayRows:
         return found
 
     def of_worker(self, worker: int, values: torch.Tensor) -> np.ndarray:
-        """Those of the values of all experts that are of a worker's."""
+        """Values of a worker's experts, out of those of all."""
         return values.cpu()[self._places[worker]].numpy()
 
     def exchange(
@@ -200,7 +200,7 @@ class RayRows:
 
 
 class RayStep:
-    """See `Step`. Asks its workers for what did not come with it.
+    """A `Step` on many machines: it asks its workers for what did not come with it.
 
     Args:
         rows: The rows that it is of.
@@ -287,7 +287,7 @@ class RayStep:
 
 
 class AskedOfWorkers:
-    """What every worker is asked. It comes when it is needed, or with an earlier call.
+    """A question to every worker. Its answers come when they are needed, or with an earlier call.
 
     Args:
         rows: The rows that it is about.

@@ -47,7 +47,7 @@ def parts_of(message: bytes) -> list[bytes]:
 
 
 def number_of_parts(first: bytes) -> int:
-    """How many parts a message has, from the first one."""
+    """Number of parts of a message, from the first one."""
     length: int = _HEAD.unpack_from(first)[0]
     return -(-(_HEAD.size + length) // PART)
 
@@ -178,7 +178,7 @@ class AskLogProbs:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AskContinuations:
-    """What experts say by themselves; rows stay as they were. Answered by one for each.
+    """Continuations of experts by themselves; rows stay as they were. Answered by one for each.
 
     Attributes:
         rows: Of which rows.

@@ -166,7 +166,7 @@ class WorkerPool:
             raise error
 
     def check(self, bits: str) -> None:
-        """See that a worker has loaded the model, and computes as this process does.
+        """Check that a worker has loaded the model, and computes as this process does.
 
         Raises:
             ModelError: It does not.
