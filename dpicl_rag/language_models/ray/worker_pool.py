@@ -28,7 +28,7 @@ from dpicl_rag.language_models.ray.worker_messages import (
     parts_of,
 )
 
-Request = Callable[[int, bool], WorkerRequest]
+RequestFor = Callable[[int, bool], WorkerRequest]
 """The request to a worker; with what rows begin with, for one that does not know."""
 
 
@@ -183,7 +183,7 @@ class WorkerPool:
             )
 
     @contextlib.contextmanager
-    def send(self, rows: int, request: Request, *, whole: bool) -> Iterator[list[Call]]:
+    def send(self, rows: int, request: RequestFor, *, whole: bool) -> Iterator[list[Call]]:
         """Requests on their way to all workers. Where the block fails, they are given up.
 
         Args:
@@ -218,7 +218,7 @@ class Call:
     """
 
     def __init__(
-        self, pool: WorkerPool, worker: int, rows: int, request: Request, whole: bool
+        self, pool: WorkerPool, worker: int, rows: int, request: RequestFor, whole: bool
     ) -> None:
         self._pool = pool
         self._worker = worker
