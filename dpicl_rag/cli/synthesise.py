@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dpicl_rag.cli import (
+    asking,
     console,
     data_folder,
     file_budgets,
@@ -129,7 +129,7 @@ def corpus(
                 else stack.enter_context(file_budgets.open_book(ledger, private.name))
             )
         from dpicl_rag.ledger import NoBudgetWarning
-        from dpicl_rag.synthesis.record_filters import matching
+        from dpicl_rag.synthesis.public_records import matching
         from dpicl_rag.synthesis.synthetic_corpus import synthesise_corpus
 
         wanted = None if keep is None else matching(keep)
@@ -163,18 +163,7 @@ def corpus(
 @option_groups.expanded
 def plan(writing: Writing, as_json: options.AsJson = False) -> None:
     """Say what a synthetic corpus would cost and how long it takes. No data are touched."""
-    made = writing.plan()
-    rows = _numbers(made)
-    if as_json:
-        console.write_json(rows)
-        return
-    from rich.table import Table
-
-    table = Table(show_header=False)
-    for name, number in rows.items():
-        shown = f"{number:.4g}" if isinstance(number, float) else str(number)
-        table.add_row(name.replace("_", " "), shown)
-    console.stdout().print(table)
+    asking.print_plan(writing.plan(), as_json=as_json)
 
 
 @app.command("show")
@@ -184,9 +173,8 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a run has released: its keys, and its records once it is done."""
-    from dpicl_rag.synthesis.released_records import Synthesis
+    from dpicl_rag.synthesis.released_records import RECORDS_FILE, Synthesis
     from dpicl_rag.synthesis.synthesis_folder import read_run
-    from dpicl_rag.synthesis.synthetic_corpus import RECORDS
 
     run = read_run(folder)
     ended = [drawn for drawn in run.records.values() if drawn.stopped_by is not None]
@@ -196,7 +184,7 @@ def show(
         "tokens": sum(len(drawn.tokens) for drawn in run.records.values()),
         "charges": dict(run.charges),
     }
-    file = folder / RECORDS
+    file = folder / RECORDS_FILE
     records = Synthesis.read(file).records if file.exists() else ()
     if as_json:
         texts = [{"key": r.key, "label": r.label, "text": r.text} for r in records]
@@ -210,32 +198,3 @@ def show(
     for record in records:
         about = record.key or record.label or ""
         console.stdout().print(console.printable(f"{about}: {record.text}"), soft_wrap=True)
-
-
-def _numbers(plan: CorpusPlan) -> dict[str, float | int]:
-    """Charges, noise and hours: all that a plan says before any data are read."""
-    from dpicl_rag.synthesis.key_words import BAR
-
-    word_list, trie = plan.word_list(("a",)), plan.trie()
-    noise = {
-        name: counted.noise.sigma
-        for name, counted in (("list_sigma", word_list), ("trie_sigma", trie))
-        if counted is not None
-    }
-    least = {
-        name.replace("sigma", "finds_words_from_units"): math.ceil(BAR * sigma)
-        for name, sigma in noise.items()
-    }
-    return {
-        "epsilon": plan.epsilon,
-        "delta": plan.delta,
-        "rho": plan.rho,
-        "keys_rho": plan.keys_rho,
-        "text_rho": plan.rho - plan.keys_rho,
-        "record_rho": plan.record_rho,
-        **noise,
-        **least,
-        "records_at_most": plan.records,
-        "tokens_of_a_record_at_most": plan.template.tokens,
-        "hours_at_most": plan.seconds / 3600,
-    }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, file_budgets, option_groups, options
+from dpicl_rag.cli import asking, console, file_budgets, option_groups, options
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -185,13 +185,13 @@ def examples(
     settings = {**writing.settings(), **constants.settings()}
     planned = _plan(settings, in_ledger=corpus is not None)
     if plan:
-        _show_plan(planned, as_json)
+        asking.print_plan(planned, as_json=as_json)
         return
     if out is None:
         raise ConfigurationError("give the folder of the run with --out, so a kill loses nothing")
     private = _read(source, text_column, label_column, unit, quiet)
     from dpicl_rag.synthesis.examples import synthesise_examples
-    from dpicl_rag.synthesis.synthetic_corpus import RECORDS
+    from dpicl_rag.synthesis.released_records import RECORDS_FILE
 
     with ExitStack() as stack:
         book = (
@@ -207,7 +207,7 @@ def examples(
             folder=out,
             on_progress=bar.update,
         )
-    made.write(out / RECORDS)
+    made.write(out / RECORDS_FILE)
     _show(made, as_json, recorded=book is not None)
 
 
@@ -234,33 +234,6 @@ def _read(
         LabelledDocument(document.text, document.metadata.get(label_column, ""), document.unit)
         for document in documents
     ]
-
-
-def _show_plan(planned: ExamplesPlan, as_json: bool) -> None:
-    mechanism = planned.mechanism
-    noise = {
-        name: value
-        for name in ("sigma", "strength", "radius", "target", "noises")
-        if not callable(value := getattr(mechanism, name, None)) and value is not None
-    }
-    rows = {
-        "method": planned.method,
-        "epsilon": planned.epsilon,
-        "true_epsilon": planned.true_epsilon,
-        "delta": planned.delta,
-        "rho": planned.rho,
-        "tokens_that_a_unit_pays_for": planned.draws if planned.fresh else None,
-        **{
-            name: value if isinstance(value, float) else str(value) for name, value in noise.items()
-        },
-    }
-    if as_json:
-        console.write_json(rows)
-        return
-    for name, value in rows.items():
-        if value is not None:
-            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-            typer.echo(f"{name.replace('_', ' ')}: {shown}")
 
 
 def _show(made: Synthesis, as_json: bool, *, recorded: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -10,13 +11,14 @@ from typing import Any, Literal, get_args
 from dpicl_rag import _validate
 from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
-from dpicl_rag.synthesis import synthesis_folder
-from dpicl_rag.synthesis.key_words import LEVELS, Trie, WordList, noise_for
+from dpicl_rag.synthesis.key_words import BAR, LEVELS, Trie, WordList, noise_for
+from dpicl_rag.synthesis.synthesis_folder import SynthesisPlan
 from dpicl_rag.synthesis.template import RecordTemplate
 
 Keys = Literal["both", "list", "trie"]
@@ -27,8 +29,8 @@ _READ_S, _TOKEN_S = 0.14, 0.0068
 
 
 @dataclass(frozen=True, slots=True)
-class CorpusPlan:
-    """Public settings of a synthetic corpus.
+class CorpusPlan(PricedPlan):
+    """Public settings of a synthetic corpus, and their price.
 
     Attributes:
         epsilon: All records and keys together are (epsilon, delta)-DP for every privacy unit.
@@ -103,6 +105,44 @@ class CorpusPlan:
         return (self.rho - self.keys_rho) / self.topics_per_unit
 
     @property
+    def parts(self) -> tuple[Price, ...]:
+        """Keys first, of the list and of the trie, then texts: what a run pays for."""
+        counts = {
+            "list": (self.list_rho, "noise on the count of each public word"),
+            "trie": (self.trie_rho, "noise on the count of each beginning of other words"),
+        }
+        texts = (
+            "each unit for what it tells of its records; "
+            f"{self.record_rho:.4g} at most for one of {self.topics_per_unit}"
+        )
+        return (
+            *(Price(name, rho, what) for name, (rho, what) in counts.items() if rho),
+            Price("text", self.rho - self.keys_rho, texts),
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Charges, noise and hours: all that a plan says before any data are read."""
+        word_list, trie = self.word_list(("a",)), self.trie()
+        noise = {
+            name: counted.noise.sigma
+            for name, counted in (("list", word_list), ("trie", trie))
+            if counted is not None
+        }
+        return {
+            "keys_rho": self.keys_rho,
+            "text_rho": self.price("text"),
+            "record_rho": self.record_rho,
+            **{f"{name}_sigma": sigma for name, sigma in noise.items()},
+            **{
+                f"{name}_finds_words_from_units": math.ceil(BAR * sigma)
+                for name, sigma in noise.items()
+            },
+            "records_at_most": self.records,
+            "tokens_of_a_record_at_most": self.template.tokens,
+            "hours_at_most": self.seconds / 3600,
+        }
+
+    @property
     def records(self) -> int:
         """Most records. How many there are follows from noisy counts."""
         return self.topics * self.records_per_topic
@@ -143,7 +183,7 @@ class CorpusPlan:
         """The plan of one record."""
         return answer_plan(self._config(), DIRECT, 0.0)
 
-    def run_plan(self, source: str, model: str) -> synthesis_folder.SynthesisPlan:
+    def run_plan(self, source: str, model: str) -> SynthesisPlan:
         """The part of it that a folder keeps.
 
         Args:
@@ -155,12 +195,10 @@ class CorpusPlan:
         settings = json.loads(json.dumps({**named, **asdict(self)}, allow_nan=False))
         charges = {
             "rho": self.rho,
-            "list": self.list_rho,
-            "trie": self.trie_rho,
-            "text": self.rho - self.keys_rho,
+            **{name: self.price(name) for name in ("list", "trie", "text")},
             "record": self.record_rho,
         }
-        return synthesis_folder.SynthesisPlan(settings, charges)
+        return SynthesisPlan(settings, charges)
 
     def _config(self) -> PrivacyConfig:
         return PrivacyConfig.create(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import (
@@ -28,6 +28,7 @@ from dpicl_rag.accounting import (
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.conversion import NANO
+from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
@@ -52,7 +53,7 @@ _ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class ExamplesPlan:
+class ExamplesPlan(PricedPlan):
     """Public numbers of one synthesis of examples.
 
     Attributes:
@@ -83,6 +84,31 @@ class ExamplesPlan:
     delta: float
     token_rho: float | None
     rho: float | None
+
+    @property
+    def parts(self) -> tuple[Price, ...]:
+        """The texts: all that is paid for."""
+        if self.sampler is None:
+            what = "each unit for what it tells, in one text of each of its labels"
+        elif self.token_rho is None:
+            what = f"{self.draws} tokens for a unit, each from a sample of its own"
+        else:
+            what = f"{self.draws} tokens for a unit, each at {self.token_rho:.4g}"
+        return (Price("texts", self.rho, what),)
+
+    def numbers(self) -> dict[str, Any]:
+        """The method, its noise, and what that comes to."""
+        noise = {
+            name: value if isinstance(value, float) else str(value)
+            for name in ("sigma", "strength", "radius", "target", "noises")
+            if not callable(value := getattr(self.mechanism, name, None)) and value is not None
+        }
+        return {
+            "method": self.method,
+            "true_epsilon": self.true_epsilon,
+            "tokens_that_a_unit_pays_for": self.draws if self.fresh else None,
+            **noise,
+        }
 
 
 def examples_plan(
