@@ -73,10 +73,14 @@ class PricedPlan:
             for part in (*self.parts, whole)
         ]
 
+    @property
+    def cost(self) -> dict[str, float | None]:
+        """The price of the whole."""
+        return {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
+
     def as_dict(self) -> dict[str, Any]:
         """All numbers, for JSON."""
-        cost = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
-        return {**cost, **self.numbers(), "parts": [asdict(part) for part in self.parts]}
+        return {**self.cost, **self.numbers(), "parts": [asdict(part) for part in self.parts]}
 
     def __str__(self) -> str:
         lines = [f"{name:<9}  rho {rho:<9}  {what}" for name, rho, what in self.rows()]

@@ -14,8 +14,8 @@ from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency
-    from dpicl_rag.synthesis.adaptive import AdaptiveConstants
     from dpicl_rag.synthesis.examples_plan import ExamplesPlan
+    from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
     from dpicl_rag.synthesis.pools import LabelledDocument
     from dpicl_rag.synthesis.released_records import Synthesis
 
@@ -144,7 +144,7 @@ class Constants:
         Raises:
             ConfigurationError: One is outside its range.
         """
-        from dpicl_rag.synthesis.adaptive import AdaptiveConstants
+        from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
 
         given = {k: v for k, v in vars(self).items() if v is not None and k != "radius"}
         return AdaptiveConstants(**given) if given else None

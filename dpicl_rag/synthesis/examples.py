@@ -17,9 +17,9 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.synthesis.adaptive import AdaptiveConstants
 from dpicl_rag.synthesis.examples_plan import ExamplesMethod, ExamplesPlan, examples_plan
 from dpicl_rag.synthesis.label_charge import Batches, LabelCharge, TextFilter, units_of
+from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
 from dpicl_rag.synthesis.pools import (
     FreshSampleRows,
     LabelledDocument,
@@ -115,22 +115,25 @@ def synthesise_examples(
         ModelError: The model cannot be loaded, or there is not enough memory.
     """
     names, public = public_labels(labels), public_rate(rate)
+    drawing: dict[str, Any] = {
+        "texts_per_label": texts_per_label,
+        "max_tokens": max_tokens,
+        "experts": experts,
+        "per_expert": per_expert,
+        "rate": public,
+        "candidates": candidates,
+        "labels_per_unit": labels_per_unit,
+    }
     plan = examples_plan(
         method,
         len(names),
         epsilon=epsilon,
         delta=delta,
-        texts_per_label=texts_per_label,
-        max_tokens=max_tokens,
-        experts=experts,
-        per_expert=per_expert,
-        rate=public,
-        candidates=candidates,
         adjacency=adjacency,
-        labels_per_unit=labels_per_unit,
         adaptive=adaptive,
         radius=radius,
         in_rho=ledger is not None,
+        **drawing,
     )
     loaded = load_language_model(model)
     shown = template or ExampleTemplate()
@@ -141,13 +144,7 @@ def synthesise_examples(
         "epsilon": float(plan.epsilon if epsilon is None else epsilon),
         "delta": float(delta),
         "adjacency": str(adjacency),
-        "texts_per_label": texts_per_label,
-        "max_tokens": max_tokens,
-        "experts": experts,
-        "per_expert": per_expert,
-        "rate": public,
-        "candidates": candidates,
-        "labels_per_unit": labels_per_unit,
+        **drawing,
         "unit_tokens": unit_tokens,
         "template": asdict(shown),
         "corpus": corpus if ledger is not None else None,
@@ -227,13 +224,8 @@ class _ExamplesWriter:
 
     def record(self, number: int, drawn: Drawn) -> SyntheticRecord:
         """A text of the journal."""
-        return SyntheticRecord(
-            text=written(self.model.tokenizer, drawn.tokens),
-            label=self._label(number),
-            key=None,
-            tokens=len(drawn.tokens),
-            stopped_by=drawn.stopped_by or "interrupted",
-        )
+        text = written(self.model.tokenizer, drawn.tokens)
+        return drawn.record(text, label=self._label(number))
 
     def _label(self, number: int) -> str:
         return list(self.prompts)[number % len(self.prompts)]

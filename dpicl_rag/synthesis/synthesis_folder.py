@@ -21,7 +21,7 @@ from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
-from dpicl_rag.synthesis.released_records import RecordStoppedBy
+from dpicl_rag.synthesis.released_records import RecordStoppedBy, SyntheticRecord
 
 _VERSION = 1
 _PLAN, _KEYS, _JOURNAL, _KEY = "plan.json", "keys.json", "journal.jsonl", "run.key"
@@ -40,6 +40,13 @@ class Drawn:
 
     tokens: tuple[int, ...] = ()
     stopped_by: RecordStoppedBy | None = None
+
+    def record(
+        self, text: str, *, label: str | None = None, key: str | None = None
+    ) -> SyntheticRecord:
+        """The record whose text these tokens make."""
+        many, end = len(self.tokens), self.stopped_by or "interrupted"
+        return SyntheticRecord(text, label, key, many, end)
 
 
 @dataclass(frozen=True, slots=True)

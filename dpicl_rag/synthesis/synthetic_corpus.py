@@ -234,79 +234,55 @@ class _Keys:
         return [(word, number) for word, number in self.run.released(name, counted)]
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class _CorpusWriter:
     """Draws the records of topics: see `RecordWriter`."""
 
-    def __init__(
-        self,
-        plan: CorpusPlan,
-        model: LanguageModel,
-        run_key: bytes,
-        topics: Sequence[Topic],
-        units: UnitPassages,
-        joins: Mapping[str, Sequence[int]],
-        account: Account,
-        randomness: Randomness,
-    ) -> None:
-        self._plan = plan
-        self._model = model
-        self._run_key = run_key
-        self._topics = topics
-        self._units = units
-        self._joins = joins
-        self._account = account
-        self._randomness = randomness
-        self._records = _numbered(topics)
-        self._places = {unit: place for place, unit in enumerate(units)}
+    plan: CorpusPlan
+    model: LanguageModel
+    run_key: bytes
+    topics: Sequence[Topic]
+    units: UnitPassages
+    joins: Mapping[str, Sequence[int]]
+    account: Account
+    randomness: Randomness
 
     @property
     def total(self) -> int:
         """Records of the plan."""
-        return len(self._records)
+        return len(_numbered(self.topics))
 
     def draw(self, number: int) -> Iterator[int]:
         """A record from the units of its batch."""
-        plan, template, tokenizer = self._plan, self._plan.template, self._model.tokenizer
-        place, batch = self._records[number]
-        topic = self._topics[place]
+        plan, template, tokenizer = self.plan, self.plan.template, self.model.tokenizer
+        at, batch = _numbered(self.topics)[number]
+        topic = self.topics[at]
         word = topic.key.word
-        mine = [
-            unit
-            for unit, own in self._joins.items()
-            if place in own and batch_of(self._run_key, unit, word, topic.batches) == batch
-        ]
         prompt = template.prompt(tokenizer, word)
-        allowance = prompt.allowance(self._model, plan.unit_tokens, template.room(tokenizer))
+        allowance = prompt.allowance(self.model, plan.unit_tokens, template.room(tokenizer))
         read = {
-            unit: self._model.digest(_about(word, self._units[unit]), allowance) for unit in mine
+            place: self.model.digest(_about(word, self.units[unit]), allowance)
+            for place, (unit, own) in enumerate(self.joins.items())
+            if at in own and batch_of(self.run_key, unit, word, topic.batches) == batch
         }
-        reading = [unit for unit in mine if read[unit]]
+        reading = {place: inputs for place, inputs in read.items() if inputs}
         mechanism = plan.record().mechanism_for(topic.count)
-        paying = [self._places[unit] for unit in reading]
-        spend = privacy_filter(self._account, paying, mechanism.rho, most=plan.record_rho)
-        experts = Experts(
-            [read[unit] for unit in reading], mechanism, spend, topic.count, lambda: None
-        )
-        model = copying(self._model, plan.copy_bias)
-        return draw_record(model, prompt, template, experts, self._randomness)
+        spend = privacy_filter(self.account, [*reading], mechanism.rho, most=plan.record_rho)
+        experts = Experts([*reading.values()], mechanism, spend, topic.count, lambda: None)
+        model = copying(self.model, plan.copy_bias)
+        return draw_record(model, prompt, template, experts, self.randomness)
 
     def stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
         """The reason for which a record with these tokens ended."""
-        tokenizer, template = self._model.tokenizer, self._plan.template
+        tokenizer, template = self.model.tokenizer, self.plan.template
         last = template.parts(tokenizer, tokens)[-1]
         return "end" if template.fields[-1].ended(tokenizer, last) else "length"
 
     def record(self, number: int, drawn: Drawn) -> SyntheticRecord:
         """A record of the journal as text."""
-        place, _ = self._records[number]
-        text = self._plan.template.text(self._model.tokenizer, drawn.tokens)
-        return SyntheticRecord(
-            text,
-            label=None,
-            key=self._topics[place].key.word,
-            tokens=len(drawn.tokens),
-            stopped_by=drawn.stopped_by or "interrupted",
-        )
+        at, _ = _numbered(self.topics)[number]
+        text = self.plan.template.text(self.model.tokenizer, drawn.tokens)
+        return drawn.record(text, key=self.topics[at].key.word)
 
 
 def _numbered(topics: Sequence[Topic]) -> list[tuple[int, int]]:
