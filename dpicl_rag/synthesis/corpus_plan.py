@@ -107,36 +107,28 @@ class CorpusPlan(PricedPlan):
     @property
     def parts(self) -> tuple[Price, ...]:
         """Keys first, of the list and of the trie, then texts: what a run pays for."""
-        counts = {
-            "list": (self.list_rho, "noise on the count of each public word"),
-            "trie": (self.trie_rho, "noise on the count of each beginning of other words"),
-        }
-        texts = (
-            "each unit for what it tells of its records; "
-            f"{self.record_rho:.4g} at most for one of {self.topics_per_unit}"
+        most = f"{self.record_rho:.4g} at most for one of {self.topics_per_unit}"
+        keys = (
+            Price("list", self.list_rho, "noise on the count of each public word"),
+            Price("trie", self.trie_rho, "noise on the count of each beginning of other words"),
         )
+        text = f"each unit for what it tells of its records; {most}"
         return (
-            *(Price(name, rho, what) for name, (rho, what) in counts.items() if rho),
-            Price("text", self.rho - self.keys_rho, texts),
+            *(part for part in keys if part.rho),
+            Price("text", self.rho - self.keys_rho, text),
         )
 
     def numbers(self) -> dict[str, Any]:
         """Charges, noise and hours: all that a plan says before any data are read."""
-        word_list, trie = self.word_list(("a",)), self.trie()
-        noise = {
-            name: counted.noise.sigma
-            for name, counted in (("list", word_list), ("trie", trie))
-            if counted is not None
-        }
+        counted = (("list", self.word_list(("a",))), ("trie", self.trie()))
+        noise = [(name, words.noise.sigma) for name, words in counted if words is not None]
+        least = {f"{name}_finds_words_from_units": math.ceil(BAR * sigma) for name, sigma in noise}
         return {
             "keys_rho": self.keys_rho,
             "text_rho": self.price("text"),
             "record_rho": self.record_rho,
-            **{f"{name}_sigma": sigma for name, sigma in noise.items()},
-            **{
-                f"{name}_finds_words_from_units": math.ceil(BAR * sigma)
-                for name, sigma in noise.items()
-            },
+            **{f"{name}_sigma": sigma for name, sigma in noise},
+            **least,
             "records_at_most": self.records,
             "tokens_of_a_record_at_most": self.template.tokens,
             "hours_at_most": self.seconds / 3600,

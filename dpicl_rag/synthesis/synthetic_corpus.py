@@ -132,11 +132,11 @@ def synthesise(
     more than the plan's rho: key_words.py, topics.py and docs/synthesis.md have the argument.
 
     Args:
-        source: The private corpus, or documents.
-        plan: What it costs, and how it is drawn.
-        model: As for ``PrivateContextLLM``.
-        ledger: Keeps the budgets of the corpus and of its units.
-        folder: Where the run is kept, so that a kill loses nothing.
+        source: See `synthesise_corpus`, also for the others.
+        plan: Its cost, and the way it is drawn.
+        model: Writes the records.
+        ledger: Keeps budgets.
+        folder: Of the run.
         randomness: Where noise and coins of tokens come from.
         on_progress: Called with records written and records of the plan.
 
