@@ -16,7 +16,7 @@ from dpicl_rag.synthesis.examples import synthesise_examples
 from dpicl_rag.synthesis.examples_plan import METHODS, ExamplesMethod, ExamplesPlan, examples_plan
 from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
 from dpicl_rag.synthesis.pools import LabelledDocument, poisson
-from dpicl_rag.synthesis.synthesis_folder import read_run
+from dpicl_rag.synthesis.synthesis_run import read_run
 from dpicl_rag.synthesis.template import ExampleTemplate
 from dpicl_research.film_spans import (
     SPANS,

@@ -42,7 +42,7 @@ class PricedPlan:
 
         @property
         def delta(self) -> float:
-            """See ``epsilon``."""
+            """Delta of the whole."""
 
         @property
         def rho(self) -> float | None:
@@ -50,7 +50,7 @@ class PricedPlan:
 
         @property
         def parts(self) -> tuple[Price, ...]:
-            """What it pays for, in the order of paying; the run pays these and no others."""
+            """Parts, in the order of paying; the run pays these and no others."""
 
     def price(self, name: str) -> float:
         """The most that a part costs any unit, zCDP rho; 0 where there is no such part."""

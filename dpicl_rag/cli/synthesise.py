@@ -361,7 +361,7 @@ def show(
 ) -> None:
     """Show what a run has released: its keys, and its records once it is done."""
     from dpicl_rag.synthesis.released_records import RECORDS_FILE, Synthesis
-    from dpicl_rag.synthesis.synthesis_folder import read_run
+    from dpicl_rag.synthesis.synthesis_run import read_run
 
     run = read_run(folder)
     ended = [drawn for drawn in run.records.values() if drawn.stopped_by is not None]

@@ -157,6 +157,7 @@ def tables(
     rows: Annotated[int, typer.Option(min=0, help="Rows to draw into rows.jsonl.")] = 0,
 ) -> None:
     """Release noisy tables of labels by values, and draw rows from them."""
+    from dpicl_rag.files.run_files import write_whole
     from dpicl_rag.tabular.noisy_tables import read_tables, release_tables, tables_charge
 
     schema = _schema(releasing.schema)
@@ -167,7 +168,8 @@ def tables(
     release = partial(release_tables, delta=delta)
     found = read_tables(releasing.kept(source, schema, release, kind="tables", delta=delta), schema)
     if rows:
-        _write_rows(releasing.folder / "rows.jsonl", found.rows(rows))
+        lines = "".join(json.dumps(row) + "\n" for row in found.rows(rows))
+        write_whole(releasing.folder / "rows.jsonl", lines.encode())
     releasing.show(found.rows(demonstrations), schema, charge.cost)
 
 
@@ -193,14 +195,16 @@ def aggregates(
     from dpicl_rag.tabular.aggregates import AggregatesPlan, read_aggregates, release_aggregates
 
     schema = _schema(releasing.schema)
-    names = (schema.label.name,) if group_by is None else tuple(_split(group_by))
+    names: tuple[str, ...] = (schema.label.name,)
+    if group_by is not None:
+        names = tuple(name.strip() for name in group_by.split(",") if name.strip())
     made = AggregatesPlan(schema, names, releasing.epsilon, rate, releasing.neighbours)
     if releasing.plan:
         asking.print_plan(made, as_json=releasing.as_json)
         return
     release = partial(release_aggregates, group_by=names, rate=rate)
-    given = {"kind": "aggregates", "group_by": list(names), "rate": rate}
-    found = read_aggregates(releasing.kept(source, schema, release, **given), schema)
+    settings = {"kind": "aggregates", "group_by": list(names), "rate": rate}
+    found = read_aggregates(releasing.kept(source, schema, release, **settings), schema)
     releasing.show(found.rows, schema, {**made.cost, **made.sampled})
 
 
@@ -366,16 +370,6 @@ def _lines(path: Path, what: str) -> list[dict[str, Any]]:
     return [dict(row) for row in read_rows(path, what)]
 
 
-def _write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    from dpicl_rag.files.run_files import write_whole
-
-    write_whole(file, "".join(json.dumps(row) + "\n" for row in rows).encode())
-
-
-def _split(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",") if name.strip()]
-
-
 def _show(
     rows: Sequence[Mapping[str, Any]],
     schema: Schema,
@@ -384,15 +378,7 @@ def _show(
     *,
     recorded: bool | None,
 ) -> None:
-    """Demonstrations, and what they cost.
-
-    Args:
-        rows: Released.
-        schema: Of the rows.
-        cost: Public numbers.
-        as_json: Whether as one object.
-        recorded: In a ledger; None where none is wanted.
-    """
+    """Demonstrations and their cost, and a note where no ledger has it but one could."""
     from dpicl_rag.tabular.schema import answer, asked
 
     if as_json:

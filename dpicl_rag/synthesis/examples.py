@@ -28,9 +28,8 @@ from dpicl_rag.synthesis.pools import (
     public_labels,
     public_rate,
 )
-from dpicl_rag.synthesis.record_writer import run_account, write
 from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
-from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, SynthesisPlan
+from dpicl_rag.synthesis.synthesis_run import Drawn, Run, SynthesisPlan, run_account, write
 from dpicl_rag.synthesis.template import ExampleTemplate, draw_text, ended, written
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ Labels cost a unit in parallel if it has one label, and add up otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
 
@@ -16,7 +17,7 @@ from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter, privacy_filter, rounded_up
 from dpicl_rag.synthesis.key_words import batch_of, coin_of
 from dpicl_rag.synthesis.pools import Pool
-from dpicl_rag.synthesis.synthesis_folder import Drawn
+from dpicl_rag.synthesis.synthesis_run import Drawn
 
 
 class LabelCharge:
@@ -64,7 +65,7 @@ class LabelCharge:
         self.account: Account | None = None
 
     def can_pay(self, label: str) -> bool:
-        """Whether the ledger's hold covers a token of a label: after a kill it may lack one."""
+        """True where the ledger's hold covers a token of a label: after a kill it may lack one."""
         grown = {**self._tokens, label: self._tokens[label] + 1}
         more = self._most(grown) - self._paid
         if not (more and self._in_ledger):
@@ -92,7 +93,7 @@ class LabelCharge:
 
 
 class TextFilter:
-    """Pays for the tokens of one text: see ``Filter``.
+    """Pays for the tokens of one text: a ``PrivacyFilter``.
 
     Args:
         charge: Of all labels.
@@ -110,11 +111,11 @@ class TextFilter:
 
     @property
     def rho(self) -> float:
-        """See ``Filter``."""
+        """Rho of zCDP charged so far to any one unit at most, for all labels. Public."""
         return self._charge.rho
 
     def can_pay(self) -> bool:
-        """Whether the plan has another token, and the ledger pays for it."""
+        """True where the plan has another token, and the ledger pays for it."""
         return self._left > 0 and self._charge.can_pay(self._label)
 
     def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
@@ -141,6 +142,7 @@ class TextFilter:
         raise DPICLError("internal error: nothing was set aside; nothing was released")
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Batches:
     """Units that write each text, and how they pay. Private.
 
@@ -148,7 +150,7 @@ class Batches:
     moves none, and a run that goes on has the same ones. A unit is in one text of each of its
     labels, and may spend an equal share of the budget in each.
 
-    Args:
+    Attributes:
         pools: Units by label.
         texts: Texts of a label.
         rate: Probability with which a unit takes part at all; None lets all of them.
@@ -159,35 +161,22 @@ class Batches:
         account: Opened for `units_of` the pools.
     """
 
-    def __init__(
-        self,
-        pools: Mapping[str, Pool],
-        *,
-        texts: int,
-        rate: float | None,
-        rho: float,
-        labels_per_unit: int,
-        worst: float,
-        key: bytes,
-        account: Account,
-    ) -> None:
-        self._pools = pools
-        self._texts = texts
-        self._rate = rate
-        self._share = rho / labels_per_unit
-        self._worst = worst
-        self._key = key
-        self._account = account
-        self._places = {unit: place for place, unit in enumerate(units_of(pools))}
+    pools: Mapping[str, Pool]
+    texts: int
+    rate: float | None
+    rho: float
+    labels_per_unit: int
+    worst: float
+    key: bytes
+    account: Account
 
     def __repr__(self) -> str:
         return "Batches(<private>)"
 
     def members(self, label: str, text: int) -> Pool:
         """The units that write a text, with what each of them has."""
-        return {
-            unit: own for unit, own in self._pools[label].items() if self._joins(unit, label, text)
-        }
+        pool = self.pools[label]
+        return {unit: own for unit, own in pool.items() if self._joins(unit, label, text)}
 
     def filter(self, units: Sequence[str]) -> PrivacyFilter:
         """The filter by which the experts of a text pay.
@@ -195,13 +184,14 @@ class Batches:
         Args:
             units: The unit of each expert.
         """
-        places = [self._places[unit] for unit in units]
-        return privacy_filter(self._account, places, self._worst, most=self._share)
+        places = {unit: place for place, unit in enumerate(units_of(self.pools))}
+        most = self.rho / self.labels_per_unit
+        return privacy_filter(self.account, [places[unit] for unit in units], self.worst, most=most)
 
     def _joins(self, unit: str, label: str, text: int) -> bool:
-        if batch_of(self._key, unit, label, self._texts) != text:
+        if batch_of(self.key, unit, label, self.texts) != text:
             return False
-        return coin_of(self._key, unit, b"takes part ") * 2.0**-256 < (self._rate or 1.0)
+        return coin_of(self.key, unit, b"takes part ") * 2.0**-256 < (self.rate or 1.0)
 
 
 def units_of(pools: Mapping[str, Pool]) -> list[str]:

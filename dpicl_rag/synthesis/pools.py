@@ -143,7 +143,7 @@ class FreshSampleRows:
         return "FreshSampleRows()"
 
     def extend(self, token_ids: Sequence[int]) -> Step:
-        """See ``GrowingRows.extend``."""
+        """The step behind more tokens, read from a new sample."""
         self._tokens += token_ids
         return self._read(self._sample()).extend(self._tokens)
 

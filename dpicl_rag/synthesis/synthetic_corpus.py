@@ -32,14 +32,13 @@ from dpicl_rag.synthesis.key_words import (
     topics_for,
 )
 from dpicl_rag.synthesis.public_records import Keep, require_free
-from dpicl_rag.synthesis.record_writer import run_account, write
 from dpicl_rag.synthesis.released_records import (
     RECORDS_FILE,
     RecordStoppedBy,
     Synthesis,
     SyntheticRecord,
 )
-from dpicl_rag.synthesis.synthesis_folder import Drawn, Run
+from dpicl_rag.synthesis.synthesis_run import Drawn, Run, run_account, write
 from dpicl_rag.synthesis.template import RecordTemplate, draw_record
 
 if TYPE_CHECKING:

@@ -179,7 +179,7 @@ class AggregatesPlan(PricedPlan):
 
     @property
     def charge(self) -> Charge:
-        """Of what runs on the sample."""
+        """The charge of what runs on the sample."""
         parts = 1 + len(self.schema.columns) + (self.schema.label.name not in self.group_by)
         zero = _Sums.zero(self.schema)
         labels = 0 if self.schema.label.name in self.group_by else len(zero.label)

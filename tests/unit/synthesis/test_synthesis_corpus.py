@@ -22,7 +22,7 @@ from dpicl_rag.mechanisms.randomness import SeededRandomness
 from dpicl_rag.synthesis import synthetic_corpus as room
 from dpicl_rag.synthesis.public_records import ordinary_answer
 from dpicl_rag.synthesis.released_records import Synthesis
-from dpicl_rag.synthesis.synthesis_folder import open_run, read_run
+from dpicl_rag.synthesis.synthesis_run import open_run, read_run
 from dpicl_rag.synthesis.synthetic_corpus import synthesise, synthesise_corpus
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scripted_model import ScriptedModel
@@ -44,9 +44,7 @@ def coins(monkeypatch):
     """
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
     monkeypatch.setattr(room, "Randomness", SeededOnce)
-    monkeypatch.setattr(
-        "dpicl_rag.synthesis.synthesis_folder.secrets.token_bytes", lambda n: b"k" * n
-    )
+    monkeypatch.setattr("dpicl_rag.synthesis.synthesis_run.secrets.token_bytes", lambda n: b"k" * n)
 
 
 def documents(many=160):

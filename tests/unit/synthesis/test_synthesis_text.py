@@ -13,7 +13,7 @@ import torch
 from dpicl_rag.documents import Document
 from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.privacy_filters import privacy_filter
-from dpicl_rag.synthesis import key_words, record_writer
+from dpicl_rag.synthesis import key_words, synthesis_run
 from dpicl_rag.synthesis import synthetic_corpus as room
 from dpicl_rag.synthesis.synthetic_corpus import synthesise
 from tests.support.synthesising import Following, prepared_run, short_plan, worst_model
@@ -32,7 +32,7 @@ def unit(name: str, words: str, says: str) -> Document:
 def draw(monkeypatch, plan, documents, path, keys=WORDS, size=SIZE):
     """Log-distributions of every token of a synthesis that draws a path."""
     run = prepared_run(plan, [(word, 1) for word in keys])
-    monkeypatch.setattr(record_writer, "open_run", lambda folder, kept: nullcontext(run))
+    monkeypatch.setattr(synthesis_run, "open_run", lambda folder, kept: nullcontext(run))
     coins = Following(path)
     synthesise(documents, plan, model=worst_model(size), randomness=coins)
     return coins.log_probs
