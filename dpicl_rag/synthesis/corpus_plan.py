@@ -83,40 +83,28 @@ class CorpusPlan(PricedPlan):
         return epsilon_to_rho(self.epsilon, SHARES.beside_pool(self.delta))
 
     @property
-    def list_rho(self) -> float:
-        """The part that counts of the list cost a unit at most."""
+    def parts(self) -> tuple[Price, ...]:
+        """Keys first, of the list and of the trie, then texts: what a run pays for."""
+        keys = SHARES.keys * self.rho
         share = {"both": SHARES.listed_keys, "list": 1.0, "trie": 0.0}[self.keys]
-        return SHARES.keys * self.rho * share
-
-    @property
-    def trie_rho(self) -> float:
-        """The part that counts of the trie cost a unit at most."""
-        share = {"both": 1 - SHARES.listed_keys, "list": 0.0, "trie": 1.0}[self.keys]
-        return SHARES.keys * self.rho * share
+        counts = (
+            Price("list", keys * share, "noise on the count of each public word"),
+            Price("trie", keys * (1 - share), "noise on the count of each beginning of others"),
+        )
+        text = self.rho - (keys * share + keys * (1 - share))
+        record = f"{text / self.topics_per_unit:.4g} at most for one of {self.topics_per_unit}"
+        what = f"each unit for what it tells of its records; {record}"
+        return (*(part for part in counts if part.rho), Price("text", text, what))
 
     @property
     def keys_rho(self) -> float:
         """The part that keys cost a unit at most."""
-        return self.list_rho + self.trie_rho
+        return self.price("list") + self.price("trie")
 
     @property
     def record_rho(self) -> float:
         """The most that one record costs a unit; it is in ``topics_per_unit`` of them."""
-        return (self.rho - self.keys_rho) / self.topics_per_unit
-
-    @property
-    def parts(self) -> tuple[Price, ...]:
-        """Keys first, of the list and of the trie, then texts: what a run pays for."""
-        most = f"{self.record_rho:.4g} at most for one of {self.topics_per_unit}"
-        keys = (
-            Price("list", self.list_rho, "noise on the count of each public word"),
-            Price("trie", self.trie_rho, "noise on the count of each beginning of other words"),
-        )
-        text = f"each unit for what it tells of its records; {most}"
-        return (
-            *(part for part in keys if part.rho),
-            Price("text", self.rho - self.keys_rho, text),
-        )
+        return self.price("text") / self.topics_per_unit
 
     def numbers(self) -> dict[str, Any]:
         """Charges, noise and hours: all that a plan says before any data are read."""
@@ -157,13 +145,13 @@ class CorpusPlan(PricedPlan):
             raise ConfigurationError(
                 "the model's tokenizer lists no words; set keys='trie', or take another model"
             )
-        return WordList(words, noise_for(self.list_rho, self.words_per_unit))
+        return WordList(words, noise_for(self.price("list"), self.words_per_unit))
 
     def trie(self) -> Trie | None:
         """The counts of beginnings of words, or None where they are not asked for."""
         if self.keys == "list":
             return None
-        return Trie(noise_for(self.trie_rho, self.words_per_unit * LEVELS), LEVELS)
+        return Trie(noise_for(self.price("trie"), self.words_per_unit * LEVELS), LEVELS)
 
     def rounds(self) -> list[str]:
         """Names of the rounds of counts."""
