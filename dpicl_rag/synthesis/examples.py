@@ -18,15 +18,18 @@ from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
 from dpicl_rag.synthesis.examples_plan import ExamplesMethod, ExamplesPlan, examples_plan
-from dpicl_rag.synthesis.label_charge import Batches, LabelCharge, TextFilter, units_of
 from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
 from dpicl_rag.synthesis.pools import (
+    Batches,
     FreshSampleRows,
+    LabelCharge,
     LabelledDocument,
     Pool,
+    TextFilter,
     pools,
     public_labels,
     public_rate,
+    units_of,
 )
 from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.synthesis_run import Drawn, Run, SynthesisPlan, run_account, write

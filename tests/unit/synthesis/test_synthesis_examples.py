@@ -17,8 +17,7 @@ from dpicl_rag.synthesis import examples as examples_module
 from dpicl_rag.synthesis import synthesis_run
 from dpicl_rag.synthesis.examples import LabelledDocument, synthesise_examples
 from dpicl_rag.synthesis.examples_plan import METHODS
-from dpicl_rag.synthesis.label_charge import Batches
-from dpicl_rag.synthesis.pools import FreshSampleRows, fixed_size, poisson, pools
+from dpicl_rag.synthesis.pools import Batches, FreshSampleRows, fixed_size, poisson, pools
 from dpicl_rag.synthesis.synthesis_run import read_run
 from tests.support.speaking_model import SpeakingModel
 from tests.support.tiny_model import build_tiny_model
