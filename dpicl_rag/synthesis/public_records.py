@@ -48,14 +48,7 @@ def into_corpus(
     *,
     embedder: Embedder | None = None,
 ) -> Corpus | ChromaCollection:
-    """Put records into a corpus; again, nothing changes.
-
-    Args:
-        records: Those of a synthesis.
-        origin: The synthesis.
-        name: Of the corpus, or the address of a Chroma collection; see `CollectionAddress`.
-        path: Folder of the corpora; the user's data folder if None.
-        embedder: Embedding model; the packaged one if None.
+    """Put the records of a synthesis into a corpus, once, as `Synthesis.into_corpus` has it.
 
     Raises:
         CorpusError: The name cannot be one, or is that of another corpus.

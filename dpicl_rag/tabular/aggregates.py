@@ -188,7 +188,7 @@ class AggregatesPlan(PricedPlan):
 
     @property
     def delta(self) -> float:
-        """None: the noise is purely private."""
+        """Zero: the noise is purely private."""
         return 0.0
 
     @property

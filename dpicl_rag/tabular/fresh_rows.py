@@ -88,7 +88,7 @@ class FreshCharge(PricedPlan):
 
     @property
     def delta(self) -> float:
-        """None: reports are purely private."""
+        """Zero: reports are purely private."""
         return 0.0
 
     @property
