@@ -34,7 +34,7 @@ from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import likeliest
-from dpicl_rag.synthesis.adaptive import Adaptive
+from dpicl_rag.synthesis.noisy_sums import Adaptive
 from dpicl_research.open_writing import OpenWriter
 from dpicl_research.paper_protocol import shuffled
 from dpicl_research.report import Report, Table, percent

@@ -199,11 +199,7 @@ def _print_plan(
         with data_folder.open_corpus(public, source.path, source.embedder) as corpus:
             PublicDocuments(corpus)  # refuses a private one
     with planning_model(config, answering.reader, name, answering) as llm:
-        plan = llm.plan(search)
-    if as_json:
-        console.write_json(plan.as_dict())
-    else:
-        print_plan(plan)
+        print_plan(llm.plan(search), as_json=as_json)
 
 
 def _ask_synthetic(

@@ -11,7 +11,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
-    from dpicl_rag.answering.plan import Plan
+    from dpicl_rag.accounting.prices import PricedPlan
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
@@ -183,13 +183,16 @@ def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
     console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)
 
 
-def print_plan(plan: Plan[Any]) -> None:
-    """The parts of a plan with their prices, and its notes."""
+def print_plan(plan: PricedPlan, *, as_json: bool) -> None:
+    """The parts of a plan with their prices, and its notes; or all its numbers."""
+    if as_json:
+        console.write_json(plan.as_dict())
+        return
     from rich.table import Table
 
     table = Table("", "rho", "", box=None)
-    for name, rho, what in plan.rows():
-        table.add_row(name, f"{rho:.4g}", what)
+    for row in plan.rows():
+        table.add_row(*row)
     console.stdout().print(table)
     for note in plan.notes():
         console.stdout().print(note, style="dim", soft_wrap=True)

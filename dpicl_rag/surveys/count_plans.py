@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.prices import Price
 from dpicl_rag.answering.answer_plan import accounts_individually
-from dpicl_rag.answering.plan import Plan, Price
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 RecordStoppedBy = Literal["end", "length", "budget", "interrupted"]
 """The end of a record: a stop token or string, its length, the budget, or a kill of the run."""
 
+RECORDS_FILE = "records.jsonl"
+"""File of the records in the folder of a finished run, beside the journal."""
+
 _VERSION = 1
 _SHOWN = 20  # records in a notebook
 
@@ -46,7 +49,7 @@ class SyntheticRecord:
     stopped_by: RecordStoppedBy
 
     def fields(self, run: str) -> dict[str, Any]:
-        """What a corpus keeps of it beside its text."""
+        """Public metadata of it in a corpus."""
         about = self.key or self.label or ""
         return {"synthetic": True, "key": about, "run": run, "tokens": self.tokens}
 

@@ -1,11 +1,11 @@
-"""A synthesis on disk: its plan, fixed before any data are read, and its releases.
+"""A run of a synthesis: its folder, its account, and the loop that all kinds of records come from.
 
-The order is: charge, draw, commit to the ledger, write here, show. So a kill at any instant leaves
-at most one paid token that nobody saw. The run that goes on in the folder draws nothing twice:
-released numbers are read back, finished records stay, and the record under way is closed with the
-tokens it has, since drawing it on would need what its units have spent in it.
+The order is: charge, draw, commit to the ledger, write to the folder, show. So a kill at any
+instant leaves at most one paid token that nobody saw. The run that goes on in the folder draws
+nothing twice: released numbers are read back, finished records stay, and the record under way is
+closed with the tokens it has, since drawing it on would need what its units have spent in it.
 
-Everything here but the key is public: settings, and what was released.
+Everything in a folder but the key is public: settings, and what was released.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from dpicl_rag.accounting.prices import PricedPlan
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger.account import Account, open_account
-from dpicl_rag.synthesis.released_records import RecordStoppedBy
+from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
-
 
 _VERSION = 1
 _PLAN, _KEYS, _JOURNAL, _KEY = "plan.json", "keys.json", "journal.jsonl", "run.key"
@@ -46,6 +46,13 @@ class Drawn:
 
     tokens: tuple[int, ...] = ()
     stopped_by: RecordStoppedBy | None = None
+
+    def record(
+        self, text: str, *, label: str | None = None, key: str | None = None
+    ) -> SyntheticRecord:
+        """The record whose text these tokens make."""
+        many, end = len(self.tokens), self.stopped_by or "interrupted"
+        return SyntheticRecord(text, label, key, many, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ class Run:
         return self._released[name]
 
     def has_released(self, names: Iterable[str]) -> bool:
-        """Whether all these rounds were released before."""
+        """True where all these rounds were released before."""
         return set(names) <= self._released.keys()
 
     def begin(self, record: int) -> None:
@@ -140,18 +147,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A run read back, finished or not.
+class Kept(SynthesisPlan):
+    """A run read back, finished or not: its plan, and what was released.
 
     Attributes:
-        settings: Of its plan.
-        charges: Of its plan.
         records: Those that were begun, by number.
         released: Rounds of counts, by name.
     """
 
-    settings: Mapping[str, Any]
-    charges: Mapping[str, float]
     records: Mapping[int, Drawn]
     released: Mapping[str, Any] = field(default_factory=dict)
 
@@ -276,23 +279,59 @@ def _replay(records: dict[int, Drawn], line: Mapping[str, Any]) -> None:
         records[int(number)] = Drawn()
 
 
-def write_records(
-    run: Run,
-    total: int,
-    draw: Callable[[int], Iterator[int]],
-    stopped_by: Callable[[Sequence[int]], RecordStoppedBy],
+class RecordWriter(Protocol):
+    """Draws the records of one kind of synthesis, and pays for them. It holds private texts."""
+
+    @property
+    def total(self) -> int:
+        """Records of the plan."""
+        ...
+
+    def draw(self, number: int) -> Iterator[int]:
+        """Read what a record is drawn from; then its tokens come one by one, each paid for."""
+        ...
+
+    def stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
+        """The reason for which a record with these tokens ended."""
+        ...
+
+    def record(self, number: int, drawn: Drawn) -> SyntheticRecord:
+        """A record of the journal as text."""
+        ...
+
+
+def write(
+    plan: PricedPlan,
+    kept: SynthesisPlan,
+    opened: Callable[[Run], AbstractContextManager[RecordWriter]],
+    *,
+    folder: Path | None,
     on_progress: Progress | None,
-) -> None:
-    """Write every record that was not begun yet.
+) -> Synthesis:
+    """Write the records of a plan, or those that a folder's run still lacks.
 
     Args:
-        run: Keeps them: a token is on the disk before the next one is drawn.
-        total: Records of the plan.
-        draw: Reads what a record is drawn from; then its tokens come one by one, each paid for.
-        stopped_by: Why a record with these tokens ended.
+        plan: Price of the whole.
+        kept: The part of it that a folder keeps.
+        opened: Reads the documents and opens the account of what a run still costs.
+        folder: Where the run is kept, so that a kill loses nothing.
         on_progress: Called with records written and records of the plan, after every token.
+
+    Raises:
+        ConfigurationError: The folder holds another plan or a damaged run, or another process is
+            at it.
     """
-    begun = run.records
+    with open_run(folder, kept) as run:
+        with opened(run) as writer:
+            _draw_all(run, writer, on_progress)
+        drawn = run.records
+        records = tuple(writer.record(number, drawn[number]) for number in range(writer.total))
+    return Synthesis(records, plan.epsilon, plan.delta, plan.rho, kept.settings)
+
+
+def _draw_all(run: Run, writer: RecordWriter, on_progress: Progress | None) -> None:
+    """Draw every record that was not begun yet; a token is on the disk before the next one."""
+    begun, total = run.records, writer.total
 
     def tell(written: int) -> None:
         if on_progress is not None:
@@ -301,12 +340,12 @@ def write_records(
     tell(0)
     for number in range(total):
         if number not in begun:
-            drawing = draw(number)
+            drawing = writer.draw(number)
             run.begin(number)
             for token in drawing:
                 run.add(number, token)
                 tell(number)
-            run.close(number, stopped_by(run.records[number].tokens))
+            run.close(number, writer.stopped_by(run.records[number].tokens))
         tell(number + 1)
 
 
