@@ -92,7 +92,7 @@ class Releasing:
 
     def check(self, source: Path, schema: Schema) -> None:
         """Refuse a table that cannot be read, before anything is made for its release."""
-        from dpicl_rag.loaders.private_table import check_private_table
+        from dpicl_rag.loaders.loader import check_private_table
 
         check_private_table(source, _columns(schema), unit=self.unit)
 

@@ -23,8 +23,7 @@ from dpicl_rag.corpora.holdings import Followed, Held, Holdings
 from dpicl_rag.corpora.joins import Join, described
 from dpicl_rag.corpora.passages import named, split_text, stored_unit
 from dpicl_rag.corpora.register import Register
-from dpicl_rag.corpora.scanning import scan, unit_vectors
-from dpicl_rag.corpora.storage import PATIENCE_S, Storage
+from dpicl_rag.corpora.storage import PATIENCE_S, Storage, scan, unit_vectors
 from dpicl_rag.corpora.unit_changes import Accounts, forget, units_of
 from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.errors import CorpusError

@@ -29,10 +29,15 @@ from dpicl_rag.following.mail_session import Header, MailSession
 from dpicl_rag.following.outcome import Brought, most_is_gone, passages_of, require_deletions
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.characters import fingerprint
-from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.loader import load_mails
 from dpicl_rag.loaders.mail import message_id, parse_mail
-from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TIES_MANY, TOO_LARGE, UnreadableError
+from dpicl_rag.loaders.records import (
+    MAX_RECORD_BYTES,
+    TIES_MANY,
+    TOO_LARGE,
+    Skipped,
+    UnreadableError,
+)
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 

@@ -11,7 +11,7 @@ from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Followed
 from dpicl_rag.corpora.joins import Join
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders.load_report import Skipped
+from dpicl_rag.loaders.records import Skipped
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -15,8 +15,7 @@ from typing import Any, NoReturn, Protocol
 
 from dpicl_rag.documents import Document, text_unit, unit_of
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.records import EMPTY, Options, Record, RecordOrSkipped, tidy
+from dpicl_rag.loaders.records import EMPTY, Options, Record, RecordOrSkipped, Skipped, tidy
 
 SOURCE_FIELD = "document_id"
 """The relation under which LlamaIndex's vector stores keep the source document of a node."""

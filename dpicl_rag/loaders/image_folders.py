@@ -10,8 +10,14 @@ from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders.characters import characters_of
 from dpicl_rag.loaders.identities import key_form
-from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
-from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED
+from dpicl_rag.loaders.records import (
+    LINK,
+    UNREADABLE_FOLDER,
+    UNSUPPORTED,
+    LoadReport,
+    LoadResult,
+    Skipped,
+)
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 """Endings of the names of images, in any case."""

@@ -11,14 +11,15 @@ from datetime import UTC
 from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
-from dpicl_rag.loaders.attachments import (
+from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
+from dpicl_rag.loaders.mail_parts import (
     Attached,
     Attachment,
+    MailPart,
     parse_attachments,
+    parsed_message,
     read_attachments,
 )
-from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
-from dpicl_rag.loaders.mail_parts import MailPart, parsed_message
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.quotes import own_words
 from dpicl_rag.loaders.records import (

@@ -21,10 +21,9 @@ from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.conversion.confinement import ProcessLimits
 from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders.attachments import Attached
 from dpicl_rag.loaders.characters import decode
-from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import ParsedMail, parse_mail, record_of_mail
+from dpicl_rag.loaders.mail_parts import Attached
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.records import (
     MAX_RECORD_BYTES,
@@ -32,6 +31,7 @@ from dpicl_rag.loaders.records import (
     LoaderItem,
     Options,
     RecordOrSkipped,
+    Skipped,
     ThreadKeys,
     Unparsed,
     UnreadableError,

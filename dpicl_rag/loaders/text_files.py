@@ -14,8 +14,6 @@ from dataclasses import replace
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.conversions import REASONS, Outcome, is_installed
 from dpicl_rag.loaders.characters import decode, fingerprint
-from dpicl_rag.loaders.file_kinds import FileFormat, is_binary
-from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
     BINARY,
@@ -30,10 +28,12 @@ from dpicl_rag.loaders.records import (
     Options,
     Record,
     RecordOrSkipped,
+    Skipped,
     Unparsed,
     UnreadableError,
     tidy,
 )
+from dpicl_rag.loaders.sources import FileFormat, is_binary
 from dpicl_rag.loaders.streams import Stream
 from dpicl_rag.loaders.table_files import columns_in, row_of
 

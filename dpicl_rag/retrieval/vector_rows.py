@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dpicl_rag._unobserved import Private
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import scoring
+from dpicl_rag.retrieval import vectors as scoring
 from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import NearUnits, on_grid

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dpicl_rag.retrieval import scoring
+from dpicl_rag.retrieval import vectors as scoring
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vector_rows import VectorFile, VectorRows
