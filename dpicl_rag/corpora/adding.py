@@ -28,13 +28,8 @@ from dpicl_rag.retrieval.vectors import on_grid
 Parts = dict[bytes, list[npt.NDArray[np.float32]]]
 """Vectors of documents that are not whole yet, by their digests."""
 
-
 _BATCH = 64  # passages embedded at a time
-
-
 _MOST = 20_000  # passages that wait: 31 MB at 384 dimensions
-
-
 _LEAST_S = 2.0  # between two transactions
 
 
@@ -205,16 +200,14 @@ class EmbeddingQueue:
         finally:
             self._flush(self._whole)
 
-    def _embed(
-        self, batch: list[tuple[CutDocument, str]], done: dict[bytes, list[np.ndarray]]
-    ) -> None:
+    def _embed(self, batch: list[tuple[CutDocument, str]], done: Parts) -> None:
         if not batch:
             return
         vectors = on_grid(self._embedder.embed([text for _, text in batch]))
         for (document, _), vector in zip(batch, vectors, strict=True):
-            own = done.setdefault(document.digest, [])
-            own.append(vector)
-            if len(own) == len(document.texts):
+            whole = done.setdefault(document.digest, [])
+            whole.append(vector)
+            if len(whole) == len(document.texts):
                 self._whole.append((document, np.stack(done.pop(document.digest))))
         self._waiting += len(batch)
         self._on_passages(len(batch))
@@ -290,7 +283,7 @@ def _delete(contents: Contents, holdings: Holdings, gone: Sequence[StoredDocumen
 def _replaced(
     contents: Contents, documents: Sequence[Document], kept: set[bytes]
 ) -> dict[StoredDocument, str]:
-    """What is stored and others take the place of: of the same unit each, so nobody's but its own.
+    """Stored documents whose place others take: of the same unit each, so nobody's but its own.
 
     What was read of a record before goes; of a message only what says less, for a copy of it may
     have other attachments. By each that goes the digest of the message that says all of it.

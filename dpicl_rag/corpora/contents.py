@@ -22,37 +22,16 @@ from dpicl_rag.retrieval.stored_record import MetadataFilter, StoredRecord
 from dpicl_rag.retrieval.vector_rows import VectorFile
 
 META = CheckedTable("meta", ("name", "value"))
-
-
 UNIT = CheckedTable("unit", ("number", "name"))
-
-
 DOCUMENT = CheckedTable("document", ("number", "digest", "unit", "record", "tie", "fields"))
-
-
 PASSAGE = CheckedTable("passage", ("row", "document", "position", "vector", "text"))
-
-
 PENDING = CheckedTable("pending", ("row", "unit"))
-
-
 KEY = CheckedTable("unit_key", ("hash", "unit", "former", "joined_on", "joined_by", "split"))
-
-
 OFFER = CheckedTable("offer", ("id", "key", "unit"))
-
-
 PARTED = CheckedTable("parted", ("id", "unit", "former"))
-
-
 TIE = CheckedTable("tie", ("document", "unit", "name", "keys", "offers", "forgotten"))
-
-
 SOURCE = CheckedTable("source", ("id", "kind", "spec"))
-
-
 HELD = CheckedTable("held", ("id", "source", "part", "known_by", "document"))
-
 
 CORPUS = FileKind(
     noun="corpus",
@@ -102,7 +81,6 @@ CORPUS = FileKind(
     checked_when_opened=False,  # each row is when it is read, and a large corpus opens at once
     erases=True,
 )
-
 
 _SIZE = "version, dimensions, rows, passages"
 

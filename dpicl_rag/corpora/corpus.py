@@ -23,7 +23,7 @@ from dpicl_rag.corpora.holdings import Followed, Held, Holdings
 from dpicl_rag.corpora.joins import Join, described
 from dpicl_rag.corpora.passages import named, split_text, stored_unit
 from dpicl_rag.corpora.register import Register
-from dpicl_rag.corpora.storage import PATIENCE_S, Storage, scan, unit_vectors
+from dpicl_rag.corpora.storage import PATIENCE_S, Storage
 from dpicl_rag.corpora.unit_changes import Accounts, forget, units_of
 from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.errors import CorpusError
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
     from dpicl_rag.ledger import Ledger
-    from dpicl_rag.stores.chroma import ChromaCollection
 
 
 _NAME, _EMBEDDER, _SIZE, _OVERLAP, _PUBLIC = "name", "embedder", "size", "overlap", "public"
@@ -184,8 +183,6 @@ class Corpus(ExactSource):
 
         See `dpicl_rag.stores.chroma.ChromaCollection` for the arguments.
         """
-        from dpicl_rag.stores.chroma import ChromaCollection
-
         return ChromaCollection(collection, unit_field=unit_field, embedder=embedder, **options)
 
     @staticmethod
@@ -376,13 +373,13 @@ class Corpus(ExactSource):
         Raises:
             CorpusError: The corpus cannot be read.
         """
-        return unit_vectors(self._storage, self.embedder)
+        return self._storage.unit_vectors(self.embedder)
 
     def _near(
         self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
     ) -> NearUnits:
         filter = None if where is None else filter_from(where)
-        return scan(self._storage, self.embedder, question, least, most, filter)
+        return self._storage.scan(self.embedder, question, least, most, filter)
 
     def records(self) -> list[StoredRecord]:
         """Every passage as it is now, those of a unit together. For the owner; private.

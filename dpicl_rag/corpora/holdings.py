@@ -36,7 +36,7 @@ class StoredSource(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """What stands at a place of a source. Private.
+    """The document at a place of a source. Private.
 
     Attributes:
         id: The source and the place.
@@ -118,7 +118,7 @@ class Holdings(InTransaction):
         HELD.drop(self._connection, "id", [one.id for one in held if places[one.document] > 1])
 
     def is_held_up(self, source: str) -> bool:
-        """Whether what is gone of a source waits for a word of the owner."""
+        """The deletions of a source wait for a word of the owner."""
         return _HELD_UP + source in Contents(self._connection).meta()
 
     def hold_up(self, source: str, *, on: bool) -> None:
@@ -204,11 +204,11 @@ class Followed(Private):
         return self._storage.read(lambda c: Holdings(c).sources())
 
     def held(self, source: str) -> list[Holding]:
-        """What a source held when it was last read."""
+        """The holdings of a source when it was last read."""
         return self._storage.read(lambda c: list(Holdings(c).of_source(source)))
 
     def is_held_up(self, source: str) -> bool:
-        """Whether what is gone of a source waits for a word of the owner."""
+        """The deletions of a source wait for a word of the owner."""
         return self._storage.read(lambda c: Holdings(c).is_held_up(source))
 
     def hold_up(self, source: str, *, on: bool) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.contents import Contents
@@ -106,15 +106,6 @@ class Separation(Private):
     def merged(self) -> dict[str, str]:
         """Of these, those that stay part of another one of them."""
         return {name: unit for name in self.freed if (unit := self.names[name]) != name}
-
-    def to_json(self) -> str:
-        """As a register keeps it until it is done."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Separation:
-        """The separation that `to_json` has written."""
-        return cls(**json.loads(text))
 
 
 def separate(
@@ -214,5 +205,5 @@ def _pieces(
 
 
 def _claim(documents: Collection[str], ties: Mapping[str, Tie], key: str) -> bool:
-    """Whether any of the documents has a key."""
+    """Documents have a key: one of them at least."""
     return any(key in ties[digest].keys for digest in documents)

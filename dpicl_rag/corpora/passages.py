@@ -17,7 +17,6 @@ LONGEST_FIELD = 1000
 MOST_FIELDS = 16_000
 """Letters of one field of a document, and of all of them, that a corpus keeps."""
 
-
 # From the most to the least welcome place to cut: after a paragraph, a line, a sentence, a word.
 _BOUNDARIES = (
     re.compile(r"\n\s*\n"),
@@ -25,8 +24,6 @@ _BOUNDARIES = (
     re.compile(r"(?<=[.!?…])\s|(?<=[.!?…][\"'”’)\]])\s|(?<=[。！？])"),
     re.compile(r"\s"),
 )
-
-
 _LOOK_AHEAD = 8  # a paragraph's end may begin within the limit and be complete only after it
 
 

@@ -38,7 +38,7 @@ from dpicl_rag.loaders.shared_keys import (
 from dpicl_rag.retrieval.stored_record import in_words, require_kind
 
 KIND, MADE_ANEW = "kind of unit", "made anew"
-"""What a corpus says of itself: what a unit is, and whether it was another before."""
+"""Facts that a corpus keeps of itself: the kind of its unit, and that it was another before."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -154,7 +154,7 @@ def place(
 def _looked_up(
     documents: Sequence[Document], contents: Contents, register: Register
 ) -> tuple[dict[str, str], dict[str, list[str]], set[str]]:
-    """What is known of the keys and names of documents; see `identify`."""
+    """Known keys and names of documents, offers, and split names; see `identify`."""
     split = register.split({document.unit for document in documents})
     keys = keys_of(documents, split)
     known = register.units([*keys, *offers_of(documents)])

@@ -1,4 +1,4 @@
-"""The two files of a corpus, read and written together.
+"""The two files of a corpus, read, searched and written together.
 
 The transaction of the SQLite file is the commit. Vectors reach the disk before it, behind the rows
 that the corpus has or in rows that are nobody's. What changes in rows that are somebody's, their
@@ -56,6 +56,10 @@ class CorpusState(Private):
     version: int
     file: tuple[int, int]
     rows: VectorRows
+
+    def is_seen(self, connection: sqlite3.Connection) -> bool:
+        """A transaction sees the version that the rows were read from."""
+        return Contents(connection).size().version == self.version
 
 
 class Storage:
@@ -195,31 +199,57 @@ class Storage:
             self._state = state
             return state
 
-    def read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T:
-        """Run ``action`` on what a state was read from.
+    def scan(
+        self,
+        embedder: Embedder,
+        question: npt.ArrayLike,
+        least: float,
+        most: int | None,
+        filter: MetadataFilter | None,
+    ) -> NearUnits:
+        """Find units near a question; see `Corpus.scan`.
+
+        What is found is of one moment, whoever writes meanwhile.
+
+        Args:
+            embedder: What mends vectors that are damaged.
+            question: Its embedding.
+            least: Least cosine of a unit's best passage.
+            most: Of these units, how many of the best suffice; all if None.
+            filter: On the fields of documents.
 
         Raises:
-            ChangedError: That is no more.
+            CorpusError: The corpus cannot be read.
         """
 
-        def now(connection: sqlite3.Connection) -> T:
-            if not self.is_now(connection, state):
-                raise ChangedError
-            return action(connection)
+        def scanned(state: CorpusState) -> NearUnits:
+            allowed: Mask | None = None
+            if filter is not None:
+                rows = self._read_at(state, lambda c: Contents(c).allowed(filter))
+                allowed = np.zeros(len(state.rows.unit), dtype=bool)
+                allowed[rows] = True
+            known: dict[int, str] = {}
 
-        return self.read(now)
+            def names(numbers: list[int]) -> list[str]:
+                known.update(self._read_at(state, lambda c: Contents(c).units(numbers)))
+                if len(known) < len(numbers):
+                    raise DamagedError
+                return [known[number] for number in numbers]
 
-    def require_now(self, state: CorpusState) -> None:
-        """Check that the corpus is what a state was read from; see `read_at`."""
-        self.read_at(state, lambda connection: None)
+            def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
+                return self._fetched(state, known, rows)
 
-    def alone(self, work: Callable[[], T]) -> T:
-        """Run ``work`` while nobody writes."""
-        return self._writer().write(lambda connection: work())
+            return state.rows.scan(question, least, most, allowed, names, fetch)
 
-    def is_now(self, connection: sqlite3.Connection, state: CorpusState) -> bool:
-        """Whether a transaction sees what a state was read from."""
-        return Contents(connection).size().version == state.version
+        return self._on_rows(embedder, scanned)
+
+    def unit_vectors(self, embedder: Embedder) -> UnitVectors:
+        """Vectors of all passages; see `Corpus.unit_vectors`. A unit that is deleted later is zero.
+
+        Raises:
+            CorpusError: The corpus cannot be read.
+        """
+        return self._on_rows(embedder, lambda state: state.rows.unit_vectors())
 
     def mend(self, embedder: Embedder) -> None:
         """Embed again what the file of vectors has lost, and write it anew.
@@ -273,6 +303,63 @@ class Storage:
                 if opened is not None:
                     opened.close()
             self._reading = self._writing = None
+
+    def _read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``action`` on what a state was read from.
+
+        Raises:
+            ChangedError: That is no more.
+        """
+
+        def now(connection: sqlite3.Connection) -> T:
+            if not state.is_seen(connection):
+                raise ChangedError
+            return action(connection)
+
+        return self.read(now)
+
+    def _on_rows(self, embedder: Embedder, work: Callable[[CorpusState], T]) -> T:
+        """Work on the rows as they are at one moment, once they are sound."""
+
+        def attempt(mended_by: Embedder | None) -> T:
+            state = self.state(mended_by)
+            try:
+                return work(state)
+            except DamagedError:
+                # A row that was deleted meanwhile is overwritten, and no damage.
+                self._read_at(state, lambda connection: None)
+                raise
+
+        for _ in range(_ATTEMPTS):
+            try:
+                return attempt(embedder)
+            except DamagedError:
+                self.mend(embedder)
+            except ChangedError:
+                pass
+        # Somebody writes all the time, and waits now.
+        try:
+            return self._writer().write(lambda connection: attempt(None))
+        except (DamagedError, ChangedError):
+            raise self._damaged() from None
+
+    def _fetched(
+        self, state: CorpusState, names: Mapping[int, str], rows: Sequence[int]
+    ) -> dict[int, StoredRecord]:
+        """Passages that are still what was scored, by their rows."""
+        now, held = self.read(lambda c: (state.is_seen(c), Contents(c).records(rows)))
+        checks = state.rows.check.view(np.int64)
+        found = {
+            row: record
+            for row, (record, check) in held.items()
+            if check == checks[row] and record.unit == names[int(state.rows.unit[row])]
+        }
+        if now and len(found) < len(rows):
+            raise self._damaged()
+        return found
+
+    def _damaged(self) -> CorpusError:
+        return CorpusError(f"the corpus {self.path} is damaged; restore it from a backup")
 
     def _reader(self) -> Database:
         # Without the lock where it is open: a child of a fork may find it taken for ever.
@@ -335,105 +422,3 @@ class Storage:
             return set()
         found = checksums(whole.vectors).view(np.int64)
         return {row for row, check in checks.items() if found[row] == check}
-
-
-def scan(
-    storage: Storage,
-    embedder: Embedder,
-    question: npt.ArrayLike,
-    least: float,
-    most: int | None,
-    filter: MetadataFilter | None,
-) -> NearUnits:
-    """Find units near a question; see `Corpus.scan`.
-
-    Args:
-        storage: The corpus's files.
-        embedder: What mends vectors that are damaged.
-        question: Its embedding.
-        least: Least cosine of a unit's best passage.
-        most: Of these units, how many of the best suffice; all if None.
-        filter: On the fields of documents.
-
-    Raises:
-        CorpusError: The corpus cannot be read.
-    """
-
-    def found(state: CorpusState) -> NearUnits:
-        allowed: Mask | None = None
-        if filter is not None:
-            rows = storage.read_at(state, lambda c: Contents(c).allowed(filter))
-            allowed = np.zeros(len(state.rows.unit), dtype=bool)
-            allowed[rows] = True
-        known: dict[int, str] = {}
-
-        def names(numbers: list[int]) -> list[str]:
-            known.update(storage.read_at(state, lambda c: Contents(c).units(numbers)))
-            if len(known) < len(numbers):
-                raise DamagedError
-            return [known[number] for number in numbers]
-
-        def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
-            return _fetched(storage, state, known, rows)
-
-        return state.rows.scan(question, least, most, allowed, names, fetch)
-
-    return _on_rows(storage, embedder, found)
-
-
-def unit_vectors(storage: Storage, embedder: Embedder) -> UnitVectors:
-    """Vectors of all passages; see `Corpus.unit_vectors`. A unit that is deleted later is zero.
-
-    Args:
-        storage: The corpus's files.
-        embedder: What mends vectors that are damaged.
-
-    Raises:
-        CorpusError: The corpus cannot be read.
-    """
-    return _on_rows(storage, embedder, lambda state: state.rows.unit_vectors())
-
-
-def _on_rows(storage: Storage, embedder: Embedder, work: Callable[[CorpusState], T]) -> T:
-    """Work on the rows as they are at one moment, once they are sound."""
-
-    def attempt(mended_by: Embedder | None) -> T:
-        state = storage.state(mended_by)
-        try:
-            return work(state)
-        except DamagedError:
-            storage.require_now(state)  # else a row that was deleted meanwhile is overwritten
-            raise
-
-    for _ in range(_ATTEMPTS):
-        try:
-            return attempt(embedder)
-        except DamagedError:
-            storage.mend(embedder)
-        except ChangedError:
-            pass
-    # Somebody writes all the time, and waits now.
-    try:
-        return storage.alone(lambda: attempt(None))
-    except (DamagedError, ChangedError):
-        raise _damaged(storage) from None
-
-
-def _fetched(
-    storage: Storage, state: CorpusState, names: Mapping[int, str], rows: Sequence[int]
-) -> dict[int, StoredRecord]:
-    """Passages that are still what was scored, by their rows."""
-    now, held = storage.read(lambda c: (storage.is_now(c, state), Contents(c).records(rows)))
-    checks = state.rows.check.view(np.int64)
-    found = {
-        row: record
-        for row, (record, check) in held.items()
-        if check == checks[row] and record.unit == names[int(state.rows.unit[row])]
-    }
-    if now and len(found) < len(rows):
-        raise _damaged(storage)
-    return found
-
-
-def _damaged(storage: Storage) -> CorpusError:
-    return CorpusError(f"the corpus {storage.path} is damaged; restore it from a backup")

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding
@@ -53,7 +54,7 @@ _HEADERS = 500  # whose headers are read together
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Place:
-    """Where a message stands. Private."""
+    """The place of a message in an account. Private."""
 
     folder: str
     validity: int
@@ -69,7 +70,7 @@ class _Place:
         return f"{self.folder}, message {self.uid}"
 
 
-class MailGroups:
+class MailGroups(Private):
     """Messages and the keys that tie them, by their headers; 16 bytes for each key. Private.
 
     A mailbox is read in batches, and each batch is added to the corpus by itself. A batch that cut
@@ -81,9 +82,6 @@ class MailGroups:
         self._count = 0
         self._keys: tuple[array[int], array[int]] = array("q"), array("q")
         self._offers: tuple[array[int], array[int]] = array("q"), array("q")
-
-    def __repr__(self) -> str:
-        return "MailGroups(<private>)"
 
     def add(self, header: bytes) -> None:
         """Note a message by its headers."""
@@ -262,7 +260,7 @@ class _Bringing:
         return moved, unread
 
     def _known_by(self, header: Header) -> str:
-        """What a message is known by at whatever place, unread; empty where that does not tell.
+        """A name of a message at whatever place, unread; empty where its headers do not tell.
 
         Messages of one id are of one thread, so that none stands for another unit's.
         """

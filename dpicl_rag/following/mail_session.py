@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl_rag._packaged import optional
-from dpicl_rag._unobserved import unobserved
+from dpicl_rag._unobserved import Private, unobserved
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.files.tables import pages
 from dpicl_rag.following.mail_account import Credential, MailAccount
@@ -40,7 +40,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Header:
+class Header(Private):
     """Headers of a message that tell which it is. Private.
 
     Attributes:
@@ -51,11 +51,8 @@ class Header:
     raw: bytes
     size: int
 
-    def __repr__(self) -> str:
-        return "Header(<private>)"
 
-
-class MailSession:
+class MailSession(Private):
     """An open session; a context manager.
 
     Attributes:
@@ -88,9 +85,6 @@ class MailSession:
         except BaseException:
             self.close()
             raise
-
-    def __repr__(self) -> str:
-        return "MailSession(<private>)"
 
     def __enter__(self) -> MailSession:
         return self

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document
 from dpicl_rag.loaders.characters import fingerprint
 
@@ -78,7 +79,7 @@ def connect(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Identity:
+class Identity(Private):
     """What documents say about units. All of it is private.
 
     Attributes:
@@ -92,9 +93,6 @@ class Identity:
     keys: Mapping[str, str]
     offers: Mapping[str, frozenset[str]]
     joined: Mapping[str, tuple[str, ...]]
-
-    def __repr__(self) -> str:
-        return "Identity(<private>)"
 
     @property
     def merged(self) -> dict[str, str]:
