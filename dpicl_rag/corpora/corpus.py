@@ -188,15 +188,15 @@ class Corpus(ExactSource):
     @staticmethod
     def names(path: str | Path | None = None) -> list[str]:
         """Names of the corpora in a folder, sorted; none if there is no folder."""
-        found = []
+        names = []
         for file in local_path(path).glob(f"*{SUFFIX}"):
             try:
                 with closing(Storage(file)) as storage:
                     # One that was deleted has no name: what it knew of keys is kept.
-                    found.append(storage.read(lambda c: Contents(c).meta()).get(_NAME))
+                    names.append(storage.read(lambda c: Contents(c).meta()).get(_NAME))
             except CorpusError:
-                found.append(file.stem)  # whoever opens it learns what is wrong with it
-        return sorted(name for name in found if name is not None)
+                names.append(file.stem)  # whoever opens it learns what is wrong with it
+        return sorted(name for name in names if name is not None)
 
     @staticmethod
     def synthetic_origin(name: str, path: str | Path | None = None) -> SyntheticOrigin | None:
@@ -273,13 +273,13 @@ class Corpus(ExactSource):
         if self.synthetic is not None:
             raise CorpusError(f"corpus {self.name!r} is synthetic: its run alone adds to it")
         adding = Adding(self.name, self._storage, self.embedder, self._chunking)
-        own = [
+        renamed = [
             named(document)
             for document in as_documents(framework_documents_as_ours(documents, unit))
         ]
         accounts = self._accounts(ledger, no_ledger)
         with self._storage.changing():
-            return adding.run(own, accounts, joins, on_progress, anew=anew, held=held)
+            return adding.run(renamed, accounts, joins, on_progress, anew=anew, held=held)
 
     @property
     def followed(self) -> Followed:

@@ -188,13 +188,13 @@ def _pieces(
         whole.join(digest, key_of(name))
         if digest != document:
             rest.join(digest, key_of(name))
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    parts: defaultdict[str, list[str]] = defaultdict(list)
     for digest in sorted(ties):
         if digest != document and whole.find(digest) == whole.find(document):
-            found[rest.find(digest)].append(digest)
+            parts[rest.find(digest)].append(digest)
     key = key_of(unit)
     pieces = sorted(
-        found.values(),
+        parts.values(),
         key=lambda piece: (
             not _claim(piece, ties, key),
             unit not in {ties[digest].name for digest in piece},
@@ -205,5 +205,5 @@ def _pieces(
 
 
 def _claim(documents: Collection[str], ties: Mapping[str, Tie], key: str) -> bool:
-    """Documents have a key: one of them at least."""
+    """Test for a document that has a key, among some."""
     return any(key in ties[digest].keys for digest in documents)

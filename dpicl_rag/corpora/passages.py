@@ -74,7 +74,7 @@ def cut_up(
     Raises:
         CorpusError: A metadata field has an empty name.
     """
-    found: dict[str, dict[bytes, CutDocument]] = {}
+    units: dict[str, dict[bytes, CutDocument]] = {}
     empty = 0
     for document in documents:
         if "" in document.metadata:
@@ -85,7 +85,7 @@ def cut_up(
         if not texts:
             continue
         names = _former_names(document, former.get(document.unit, ()))
-        of_unit = found.setdefault(document.unit, {})
+        of_unit = units.setdefault(document.unit, {})
         digest = _digest(document.unit, text)
         equal = of_unit[digest].places if digest in of_unit else ()
         of_unit[digest] = CutDocument(
@@ -98,7 +98,7 @@ def cut_up(
             texts=texts,
             places=(*equal, *filter(None, [document.origin.place])),
         )
-    return [one for of_unit in found.values() for one in of_unit.values()], empty
+    return [one for of_unit in units.values() for one in of_unit.values()], empty
 
 
 def labels(metadata: Mapping[str, object]) -> dict[str, str]:

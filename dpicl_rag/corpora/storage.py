@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,7 @@ class CorpusState(Private):
     rows: VectorRows
 
     def is_seen(self, connection: sqlite3.Connection) -> bool:
-        """A transaction sees the version that the rows were read from."""
+        """Test for a transaction that sees the version which the rows were read from."""
         return Contents(connection).size().version == self.version
 
 
@@ -76,10 +76,9 @@ class Storage:
         self.path = path
         self._lock = threading.RLock()
         # Questions have a connection of their own: they do not wait for a writer of this process.
-        self._reading: NamedFile | None = None
-        self._writing: NamedFile | None = None
+        self._files: dict[Literal["reading", "writing"], NamedFile] = {}
         self._state: CorpusState | None = None
-        self._reader()
+        self._opened("reading")
 
     def __repr__(self) -> str:
         return f"Storage({str(self.path)!r})"
@@ -90,7 +89,7 @@ class Storage:
         Raises:
             CorpusError: The file is gone or damaged.
         """
-        return self._reader().read(action)
+        return self._opened("reading").read(action)
 
     def write(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``action`` in a transaction, and let every question see what it did.
@@ -106,7 +105,7 @@ class Storage:
             contents.renew()
             return result
 
-        result = self._writer().write(transaction)
+        result = self._opened("writing").write(transaction)
         self._apply()
         return result
 
@@ -282,27 +281,25 @@ class Storage:
             file.set_units({row: numbers[held[row][0].unit] for row in held})
             file.flush()
 
-        self._writer().write(work)
+        self._opened("writing").write(work)
 
     def erase(self) -> None:
         """Forget all documents, and give their space back; what is known of keys stays."""
         self.write(lambda connection: Contents(connection).clear())
         vectors_file(self.path).unlink(missing_ok=True)
-        self._writer().shrink()
+        self._opened("writing").shrink()
         self.flush()
 
     def flush(self) -> None:
         """Let no log beside the file hold what was deleted."""
-        self._writer().flush()
+        self._opened("writing").flush()
 
     def close(self) -> None:
         """Release the files; what is used again is opened again."""
         with self._lock:
             self._state = None
-            for opened in (self._reading, self._writing):
-                if opened is not None:
-                    opened.close()
-            self._reading = self._writing = None
+            while self._files:
+                self._files.popitem()[1].close()
 
     def _read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``action`` on what a state was read from.
@@ -339,7 +336,7 @@ class Storage:
                 pass
         # Somebody writes all the time, and waits now.
         try:
-            return self._writer().write(lambda connection: attempt(None))
+            return self._opened("writing").write(lambda connection: attempt(None))
         except (DamagedError, ChangedError):
             raise self._damaged() from None
 
@@ -349,35 +346,28 @@ class Storage:
         """Passages that are still what was scored, by their rows."""
         now, held = self.read(lambda c: (state.is_seen(c), Contents(c).records(rows)))
         checks = state.rows.check.view(np.int64)
-        found = {
+        records = {
             row: record
             for row, (record, check) in held.items()
             if check == checks[row] and record.unit == names[int(state.rows.unit[row])]
         }
-        if now and len(found) < len(rows):
+        if now and len(records) < len(rows):
             raise self._damaged()
-        return found
+        return records
 
     def _damaged(self) -> CorpusError:
         return CorpusError(f"the corpus {self.path} is damaged; restore it from a backup")
 
-    def _reader(self) -> Database:
+    def _opened(self, use: Literal["reading", "writing"]) -> Database:
         # Without the lock where it is open: a child of a fork may find it taken for ever.
-        opened = self._reading
-        if opened is None:
+        file = self._files.get(use)
+        if file is None:
             with self._lock:
-                opened = self._reading = self._reading or self._opened()
-        return opened.now()
-
-    def _writer(self) -> Database:
-        opened = self._writing
-        if opened is None:
-            with self._lock:
-                opened = self._writing = self._writing or self._opened()
-        return opened.now()
-
-    def _opened(self) -> NamedFile:
-        return NamedFile(self.path, CORPUS, found_file, busy_timeout=PATIENCE_S)
+                file = self._files.get(use)
+                if file is None:
+                    file = NamedFile(self.path, CORPUS, found_file, busy_timeout=PATIENCE_S)
+                    self._files[use] = file
+        return file.now()
 
     def _file(self, dimensions: int) -> VectorFile:
         return VectorFile(vectors_file(self.path), dimensions)
@@ -412,7 +402,7 @@ class Storage:
 
         if self.read(lambda connection: Contents(connection).pending()):
             # While no other writes: rows that are nobody's may be another's by then.
-            self._writer().write(work)
+            self._opened("writing").write(work)
 
     def _sound(self, file: VectorFile, checks: dict[int, int]) -> set[int]:
         """Rows whose vectors are what the corpus says they are."""

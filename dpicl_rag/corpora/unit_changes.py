@@ -86,7 +86,7 @@ class Accounts:
 
 
 def is_asked_for(corpus: str, recorded: str | None, kind: str | None) -> bool:
-    """A corpus of another kind of unit than its documents: it is to be made anew.
+    """Test for a corpus of another kind of unit than its documents: it is to be made anew.
 
     Args:
         corpus: Its name.
@@ -117,7 +117,7 @@ def tied(documents: Sequence[Document]) -> list[Document]:
 
 def leaving(
     documents: Sequence[Document],
-    found: Identity,
+    identity: Identity,
     corpus: str,
     contents: Contents,
     joins: Joins,
@@ -126,7 +126,7 @@ def leaving(
 
     Args:
         documents: All that shall be in the corpus.
-        found: Their units.
+        identity: Their units.
         corpus: Its name.
         contents: What is there.
         joins: ``"allow"`` lets units leave, and chosen units become one.
@@ -135,9 +135,9 @@ def leaving(
         CorpusError: Either would be, and is not allowed. Nothing was written.
     """
     chosen: defaultdict[str, set[str]] = defaultdict(set)
-    for document, unit in zip(documents, found.units, strict=True):
+    for document, unit in zip(documents, identity.units, strict=True):
         chosen[unit].add(document.unit)
-    gone = contents.every_unit().difference(found.units, found.merged)
+    gone = contents.every_unit().difference(identity.units, identity.merged)
     if joins != "allow":
         if gone:
             raise CorpusError(
@@ -232,12 +232,12 @@ def _digest(message: str, contents: Contents, register: Register) -> str:
         return message
     id = message.strip().strip("<>")
     called_so = contents.documents("json_extract(fields, '$.message_id')", [id, f"<{id}>"])
-    found = sorted({one.tie for one in called_so if one.tie})
-    if not found:
+    digests = sorted({one.tie for one in called_so if one.tie})
+    if not digests:
         raise CorpusError(
             "no message of that id is in the corpus; `dpicl-rag corpora joins` names those that "
             "joined units"
         )
-    if len(found) > 1:
-        raise CorpusError(f"several messages have that id; name one of {', '.join(found)}")
-    return found[0]
+    if len(digests) > 1:
+        raise CorpusError(f"several messages have that id; name one of {', '.join(digests)}")
+    return digests[0]

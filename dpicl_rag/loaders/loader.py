@@ -21,8 +21,8 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import parsing
 from dpicl_rag.loaders.framework_documents import (
     FrameworkDocument,
-    handed_over,
     is_of_framework,
+    records_of_framework,
 )
 from dpicl_rag.loaders.identities import with_units
 from dpicl_rag.loaders.mbox import read_mbox
@@ -47,7 +47,7 @@ from dpicl_rag.loaders.sources import (
     CONVERTED,
     SUPPORTED,
     FileFormat,
-    Source,
+    SourceFile,
     existing_paths,
     find_sources,
     is_signed,
@@ -154,9 +154,9 @@ def load(
 
     with _children(tell) as (conversions, parser):
         options = Options(unit, text_field, key_field, conversions, parser)
-        given, handed = handed_over(path, options)
-        found = _found(existing_paths(given), options) if handed is None else handed
-        for entry in _with_attachments(parsing.parsed(found, options)):
+        paths, theirs = records_of_framework(path, options)
+        items = _items(existing_paths(paths), options) if theirs is None else theirs
+        for entry in _with_attachments(parsing.parsed(items, options)):
             entries.append(entry)
             tell()
     records = [entry for entry in entries if isinstance(entry, Record)]
@@ -199,8 +199,8 @@ def load_mails(
     """
     with _children(lambda: None) as (conversions, parser):
         options = Options(unit, conversions=conversions, parser=parser)
-        found = [Unparsed(where, "mail", raw) for where, raw in mails]
-        read = list(parsing.parsed(found, options))
+        items = [Unparsed(where, "mail", raw) for where, raw in mails]
+        read = list(parsing.parsed(items, options))
     unread = [one for entry in read for one in _unread(entry)]
     return with_units(read, unit, joins)[0], unread
 
@@ -209,17 +209,17 @@ def load_mails(
 def _children(
     while_waiting: Callable[[], None],
 ) -> Iterator[tuple[Conversions, Conversions | None]]:
-    """What converts files, and what parses mail and HTML."""
+    """Child processes of a load: that which converts files, and that which parses mail and HTML."""
     with Conversions() as conversions, parsing.parser(while_waiting) as parser:
         conversions.while_waiting = while_waiting
         yield conversions, parser
 
 
-def _found(paths: Sequence[Path], options: Options) -> Iterator[LoaderItem]:
+def _items(paths: Sequence[Path], options: Options) -> Iterator[LoaderItem]:
     for path in paths:
-        for one in _found_in(path, options):
+        for item in _items_in(path, options):
             # Of several paths a position names its own.
-            yield one if len(paths) == 1 else replace(one, position=_within(path, one))
+            yield item if len(paths) == 1 else replace(item, position=_within(path, item))
 
 
 def _with_attachments(entries: Iterable[RecordOrSkipped]) -> Iterator[RecordOrSkipped]:
@@ -231,8 +231,8 @@ def _with_attachments(entries: Iterable[RecordOrSkipped]) -> Iterator[RecordOrSk
 
 def _unread(entry: RecordOrSkipped) -> Iterator[Skipped]:
     if isinstance(entry, Record):
-        for one in entry.unread:
-            yield replace(one, position=f"{entry.position}, {one.position}")
+        for attachment in entry.unread:
+            yield replace(attachment, position=f"{entry.position}, {attachment.position}")
 
 
 def _within(path: Path, entry: LoaderItem) -> str:
@@ -240,15 +240,15 @@ def _within(path: Path, entry: LoaderItem) -> str:
     return shown(path) if whole else f"{shown(path)}: {entry.position}"
 
 
-def _found_in(path: Path, options: Options) -> Iterator[LoaderItem]:
+def _items_in(path: Path, options: Options) -> Iterator[LoaderItem]:
     for source in find_sources(path):
         if isinstance(source, Skipped):
             yield source
             continue
         try:
-            found = _found_of(source, options)
+            items = _items_of(source, options)
             # Of what is skipped inside a folder no part is loaded.
-            yield from found if source.folder is None else list(found)
+            yield from items if source.folder is None else list(items)
         except UnreadableError as error:
             if source.folder is None:  # it was asked for by its name
                 known = f"; supported: {SUPPORTED}" if source.kind is None else ""
@@ -256,7 +256,7 @@ def _found_in(path: Path, options: Options) -> Iterator[LoaderItem]:
             yield Skipped(source.name, str(error))
 
 
-def _found_of(source: Source, options: Options) -> Iterator[LoaderItem]:
+def _items_of(source: SourceFile, options: Options) -> Iterator[LoaderItem]:
     if source.kind is None:
         raise UnreadableError(unsupported(source.path.name))
     file = os.fsencode(source.path.resolve())
@@ -265,11 +265,11 @@ def _found_of(source: Source, options: Options) -> Iterator[LoaderItem]:
         exact = {"file": source.exact} if source.exact else {}
         file = re.sub(rb"(?i)\.gz$", b"", file)  # packed or not it is the same text
         with _reasons(), open_stream(source.path) as stream:
-            found = list(_ONE[source.kind](stream, source.name, options))
-        for one in found:
-            if not isinstance(one, Skipped):
-                one = replace(one, file=file.hex(), exact={**exact, **one.exact})
-            yield one
+            items = list(_ONE[source.kind](stream, source.name, options))
+        for item in items:
+            if not isinstance(item, Skipped):
+                item = replace(item, file=file.hex(), exact={**exact, **item.exact})
+            yield item
         return
     prefix = f"{source.name}: " if source.folder else ""
     with _reasons():
@@ -330,15 +330,15 @@ def framework_documents_as_ours(items: Iterable[Any], unit: str | None) -> Itera
                 )
             yield from part
             continue
-        found = load(part, unit=unit)
-        if found.report.skipped:
-            first = found.report.skipped[0]
+        loaded = load(part, unit=unit)
+        if loaded.report.skipped:
+            first = loaded.report.skipped[0]
             raise ConfigurationError(
-                f"{len(found.report.skipped)} of the documents lack their text or the field "
+                f"{len(loaded.report.skipped)} of the documents lack their text or the field "
                 f"{unit!r}: {first.position}: {first.reason}; add(load(documents, "
                 f"unit={unit!r}).documents) leaves them out"
             )
-        yield from found.documents
+        yield from loaded.documents
 
 
 def load_private_table(
@@ -391,17 +391,17 @@ def check_private_table(path: str | Path, columns: Iterable[str], *, unit: str) 
 def _require_columns(file: Path, wanted: Sequence[str]) -> None:
     try:
         with open_stream(file) as stream:
-            found = columns_of(stream)
+            present = columns_of(stream)
     except (OSError, EOFError, zlib.error) as error:
         reason = isinstance(error, OSError) and error.strerror
         raise LoaderError(f"{file} cannot be read: {reason or 'it is damaged'}") from None
-    if not found:
+    if not present:
         raise ConfigurationError(
             f"{file} is empty, or its first row cannot be read; begin it with a row that names the "
             f"columns: {','.join(wanted)}"
         )
     for name in wanted:
-        if name not in found:
+        if name not in present:
             raise ConfigurationError(
                 f"the table has no column {name!r}; name one that stands in its first row"
             )

@@ -168,13 +168,13 @@ class Attached:
 
 def parse_attachments(attachments: Iterable[Attachment]) -> Iterator[Attached]:
     """Read attachments of a message, in their order, but for files that are converted."""
-    for number, one in enumerate(attachments, 1):
+    for number, attachment in enumerate(attachments, 1):
         try:
             if number > MOST_ATTACHMENTS:
                 raise UnreadableError(TOO_MANY_ATTACHMENTS)
-            yield _parsed(one)
+            yield _parsed(attachment)
         except UnreadableError as error:
-            yield Attached(one.name, reason=str(error))
+            yield Attached(attachment.name, reason=str(error))
 
 
 def read_attachments(
@@ -193,44 +193,44 @@ def read_attachments(
     texts: list[str] = []
     skipped: list[Skipped] = []
     left = MAX_RECORD_BYTES
-    for number, one in enumerate(attachments, 1):
+    for number, attachment in enumerate(attachments, 1):
         try:
-            text = _text(one, options)
+            text = _text(attachment, options)
             left -= len(text)
             if left < 0:
                 raise UnreadableError(TOO_LARGE)
         except UnreadableError as error:
             skipped.append(Skipped(f"attachment {number}", str(error)))
         else:
-            texts.append(f"Attachment {one.name}:\n\n{text}" if one.name else text)
+            texts.append(f"Attachment {attachment.name}:\n\n{text}" if attachment.name else text)
     return texts, tuple(skipped)
 
 
-def _parsed(one: Attachment) -> Attached:
-    kind = KINDS.get(suffix_of(one.name)) or _KINDS.get(one.content_type)
-    if kind is None and one.content_type.startswith("text/"):
+def _parsed(attachment: Attachment) -> Attached:
+    kind = KINDS.get(suffix_of(attachment.name)) or _KINDS.get(attachment.content_type)
+    if kind is None and attachment.content_type.startswith("text/"):
         kind = "text"
-    if one.raw is None or kind in _MESSAGES:
+    if attachment.raw is None or kind in _MESSAGES:
         raise UnreadableError(MESSAGE_WITHIN)
     if kind is None:
-        raise UnreadableError(unsupported(one.name))
-    if not one.raw.strip():
+        raise UnreadableError(unsupported(attachment.name))
+    if not attachment.raw.strip():
         raise UnreadableError(EMPTY)
     if kind in CONVERTED:
-        return Attached(one.name, kind=kind, raw=one.raw)
-    if is_binary(one.raw):
+        return Attached(attachment.name, kind=kind, raw=attachment.raw)
+    if is_binary(attachment.raw):
         raise UnreadableError(BINARY)
-    told = decode_as(one.raw, one.charset)
-    text = tidy(text_of_html(told) if kind == "html" else told)
+    content = decode_as(attachment.raw, attachment.charset)
+    text = tidy(text_of_html(content) if kind == "html" else content)
     if not text:
         raise UnreadableError(EMPTY)
-    return Attached(one.name, text)
+    return Attached(attachment.name, text)
 
 
-def _text(one: Attached, options: Options) -> str:
-    if one.reason:
-        raise UnreadableError(one.reason)
-    if not one.kind:
-        return one.text
-    kind = cast(FileFormat, one.kind)
-    return converted_text(kind, one.raw, require_conversions(kind, options))
+def _text(attachment: Attached, options: Options) -> str:
+    if attachment.reason:
+        raise UnreadableError(attachment.reason)
+    if not attachment.kind:
+        return attachment.text
+    kind = cast(FileFormat, attachment.kind)
+    return converted_text(kind, attachment.raw, require_conversions(kind, options))

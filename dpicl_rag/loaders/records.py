@@ -153,7 +153,7 @@ class Record:
 
     @property
     def is_row(self) -> bool:
-        """Whether it is a row of a table."""
+        """Test for a row of a table."""
         return not (self.identity or self.content)
 
 
@@ -196,7 +196,7 @@ class Options:
 
     @property
     def names_column(self) -> bool:
-        """Whether they name a column of a table, so that each of its rows is a record."""
+        """A column of a table is named, so that each of its rows is a record."""
         return bool(self.text_field or self.key_field) or self.unit not in _NO_COLUMNS
 
 

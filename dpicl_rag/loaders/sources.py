@@ -88,7 +88,7 @@ SUPPORTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """A file to read.
 
     Attributes:
@@ -116,7 +116,7 @@ class Source:
         return self.path.relative_to(self.folder) if self.folder else Path(self.path.name)
 
 
-def find_sources(path: Path) -> Iterator[Source | Skipped]:
+def find_sources(path: Path) -> Iterator[SourceFile | Skipped]:
     """The file itself, or every file below a directory in the order of their names.
 
     A link inside the directory is skipped: it may lead out of what the owner named, or to a text
@@ -127,7 +127,7 @@ def find_sources(path: Path) -> Iterator[Source | Skipped]:
     cannot be listed is skipped.
     """
     if not path.is_dir():
-        yield Source(path, kind_of(path))
+        yield SourceFile(path, kind_of(path))
         return
     unread: list[OSError] = []
     for folder, folders, files in os.walk(path, onerror=unread.append):
@@ -148,7 +148,7 @@ def find_sources(path: Path) -> Iterator[Source | Skipped]:
             # A pipe or a socket would block the load for ever.
             if os.path.isfile(file):
                 kind = "eml" if in_maildir else kind_of(file)
-            yield Source(file, kind, path)
+            yield SourceFile(file, kind, path)
     yield from _unreadable(unread, path)
 
 
@@ -165,21 +165,21 @@ def _unreadable(errors: list[OSError], path: Path) -> Iterator[Skipped]:
     errors.clear()
 
 
-def existing_paths(given: object) -> list[Path]:
+def existing_paths(paths_given: object) -> list[Path]:
     """Paths that are there, in the order given.
 
     Args:
-        given: A path, or several.
+        paths_given: A path, or several.
 
     Raises:
         LoaderError: One does not exist or cannot be read, or lies in another: what is read twice
             would be two units.
         ConfigurationError: What is given is no path.
     """
-    one = isinstance(given, str | os.PathLike)
-    if not one and (isinstance(given, bytes) or not isinstance(given, Iterable)):
-        raise _no_path(given)
-    paths = [_path(item) for item in ([given] if one else list(given))]  # type: ignore[call-overload]
+    one = isinstance(paths_given, str | os.PathLike)
+    if not one and (isinstance(paths_given, bytes) or not isinstance(paths_given, Iterable)):
+        raise _no_path(paths_given)
+    paths = [_path(item) for item in ([paths_given] if one else list(paths_given))]  # type: ignore[call-overload]
     if not paths:
         raise ConfigurationError("load was given no path; name a file or a directory")
     for path in paths:
@@ -240,12 +240,12 @@ def signed_kind(head: bytes) -> FileFormat | None:
 
 
 def is_signed(head: bytes) -> bool:
-    """Whether a file begins as one that is no text."""
+    """Test for a file that begins as one that is no text."""
     return head.startswith(_SIGNATURES)
 
 
 def is_binary(raw: bytes) -> bool:
-    """Whether the bytes of a file are no text: a function of them alone.
+    """Test for bytes of a file that are no text: a function of them alone.
 
     They begin as those of a known kind do, or have a NUL outside UTF-16, or more control characters
     than one in 50 bytes.

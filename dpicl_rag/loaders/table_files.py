@@ -90,14 +90,7 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOr
         if row.reason:
             yield Skipped(position, row.reason)
             continue
-        fields: dict[str, str] = dict.fromkeys(columns, "")
-        exact: dict[str, str] = {}
-        for name, cell in zip(columns, row.fields, strict=False):
-            shown, differs = characters(cell)
-            fields[name] = tidy(shown)
-            if differs:
-                exact[name] = differs
-        yield _record(fields, exact, position, options)
+        yield _record(columns, map(characters, row.fields), position, options)
 
 
 def row_of(
@@ -113,14 +106,7 @@ def row_of(
     """
     if any(cells[len(columns) :]):
         return Skipped(position, TOO_MANY_FIELDS)
-    fields: dict[str, str] = dict.fromkeys(columns, "")
-    exact: dict[str, str] = {}
-    for name, cell in zip(columns, cells, strict=False):
-        shown, differs = written(cell)
-        fields[name] = tidy(shown)
-        if differs:
-            exact[name] = differs
-    return _record(fields, exact, position, options)
+    return _record(columns, map(written, cells), position, options)
 
 
 def columns_in(cells: Sequence[str]) -> list[str]:
@@ -183,23 +169,25 @@ def _row(raw: bytes | None, position: str, options: Options) -> RecordOrSkipped 
         row = json.loads(text, parse_float=_Number)
         if not isinstance(row, dict):
             return Skipped(position, NOT_AN_OBJECT)
-        fields, exact = {}, {}
         names = _names(read(name)[0] for name in row)
-        for name, value in zip(names, row.values(), strict=True):
-            shown, differs = read(_as_text(value))
-            fields[name] = tidy(shown)
-            if differs:
-                exact[name] = differs
+        values = [read(_as_text(value)) for value in row.values()]
     except ValueError:
         return Skipped(position, NOT_JSON)
     except RecursionError:
         return Skipped(position, NESTED)
-    return _record(fields, exact, position, options)
+    return _record(names, values, position, options)
 
 
 def _record(
-    fields: Mapping[str, str], exact: Mapping[str, str], position: str, options: Options
+    columns: Sequence[str], values: Iterable[tuple[str, str]], position: str, options: Options
 ) -> RecordOrSkipped:
+    """A record of a row, its values as `characters` gives them; columns behind these are empty."""
+    fields = dict.fromkeys(columns, "")
+    exact: dict[str, str] = {}
+    for column, (shown, differs) in zip(columns, values, strict=False):
+        fields[column] = tidy(shown)
+        if differs:
+            exact[column] = differs
     if not any(fields.values()):
         return Skipped(position, EMPTY)
     if len(fields) > MAX_FIELDS:
@@ -264,28 +252,28 @@ def split_array(raw: bytes) -> list[bytes] | None:
     elements: list[bytes] = []
     open_brackets: list[bytes] = []
     start = 0
-    for found in _TOKEN.finditer(raw):
-        token = found[0]
+    for match in _TOKEN.finditer(raw):
+        token = match[0]
         if token == b'"':
             return None
         if token[:1] == b'"':
             continue
-        if not open_brackets and (elements or token != b"[" or raw[: found.start()].strip()):
+        if not open_brackets and (elements or token != b"[" or raw[: match.start()].strip()):
             return None
         if token in (b"[", b"{"):
             if not open_brackets:
-                start = found.end()
+                start = match.end()
             open_brackets.append(token)
             continue
         if len(open_brackets) == 1 and token in (b",", b"]"):
-            elements.append(raw[start : found.start()])
-            start = found.end()
+            elements.append(raw[start : match.start()])
+            start = match.end()
         if token == b",":
             continue
         if open_brackets.pop() != _PAIRS[token]:
             return None
         if not open_brackets:
-            if raw[found.end() :].strip():
+            if raw[match.end() :].strip():
                 return None
             # An empty array has one element of blanks, and so has a comma before its end.
             return elements if elements[-1].strip() else elements[:-1]
@@ -293,7 +281,7 @@ def split_array(raw: bytes) -> list[bytes] | None:
 
 
 def is_one_object(raw: bytes) -> bool:
-    """Whether bytes are one JSON object that stands in several lines, as programs write it."""
+    """Test for one JSON object that stands in several lines, as programs write it."""
     # In a file of an object per line, a damaged first line alone must not look like one.
     if raw.lstrip().partition(b"\n")[0].strip() != b"{":
         return False
@@ -351,7 +339,7 @@ def columns_instead(records: Iterable[Record], options: Options) -> tuple[str, .
 
 
 def is_person(column: str) -> bool:
-    """Whether the name of a column looks like a person's, as ``customer`` and ``User ID`` do."""
+    """Test for the name of a column of persons, as ``customer`` and ``User ID`` look like."""
     words = [word.lower() for word in _WORDS.findall(_HUMP.sub(" ", column))]
     while len(words) > 1 and "_".join(words) not in _PERSONS and words[-1] in _KEY_WORDS:
         words.pop()

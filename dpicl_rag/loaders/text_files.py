@@ -122,7 +122,7 @@ def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
 
 
 def require_conversions(kind: FileFormat, options: Options) -> Conversions:
-    """What converts files of a kind here.
+    """The converter of files of a kind.
 
     Raises:
         UnreadableError: Nothing does, whatever the file.
@@ -135,7 +135,7 @@ def require_conversions(kind: FileFormat, options: Options) -> Conversions:
 
 
 def converted(kind: str, content: bytes, conversions: Conversions) -> bytes:
-    """What a file says, as its reader gives it.
+    """The content of a file, as its reader gives it.
 
     Raises:
         UnreadableError: Nothing of it can be read, or it is too large.

@@ -204,7 +204,7 @@ class CheckedRows(Private):
         self._rows = rows
 
     def __getitem__(self, rows: RowIndices, /) -> npt.NDArray[np.float32]:
-        """See `dpicl_rag.retrieval.unit_vectors.Rows`."""
+        """Vectors of some rows, as a `VectorTable` gives them."""
         found = self._rows.vectors[rows]
         found[checksums(found) != self._rows.check[rows]] = 0.0
         return found[:, : self._rows.dimensions]
@@ -251,13 +251,13 @@ class VectorFile(Private):
         block[:, :width] = wide.view(np.uint32)
         block[:, width] = np.asarray(units, dtype=np.uint32)
         block[:, width + 1] = ~block[:, width]
-        found = checksums(wide)
-        block[:, width + 2 :] = found.view(np.uint32).reshape(-1, 2)
+        checks = checksums(wide)
+        block[:, width + 2 :] = checks.view(np.uint32).reshape(-1, 2)
         with self._open() as stream:
             for first, end in _runs(rows):
                 stream.seek(int(rows[first]) * self._words * 4)
                 stream.write(block[first:end].tobytes())
-        return found
+        return checks
 
     def set_units(self, units: Mapping[int, int]) -> None:
         """Give rows to other units; given 0, overwrite the whole row with zeros."""
