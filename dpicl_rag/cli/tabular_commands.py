@@ -109,7 +109,7 @@ class Releasing:
             **given: Settings that the release depends on beside those here, as JSON has them.
         """
         from dpicl_rag.ledger import NoBudgetWarning
-        from dpicl_rag.loaders.private_table import check_private_table
+        from dpicl_rag.loaders.loader import check_private_table
         from dpicl_rag.tabular.charge import kept_release
 
         def draw() -> dict[str, Any]:

@@ -16,7 +16,7 @@ import platformdirs
 from dpicl_rag._packaged import without_bars
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.weights.hub import Pinned
+from dpicl_rag.weights import Pinned
 
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL = Pinned(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 
+from dpicl_rag import weights
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import probe
 from dpicl_rag.language_models.attention import as_it_is
@@ -31,7 +32,6 @@ from dpicl_rag.language_models.transformers_rows import (
     in_company,
 )
 from dpicl_rag.language_models.turns import undisturbed
-from dpicl_rag.weights import hub
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -336,4 +336,4 @@ def located(name: str | Path) -> Named:
         )
     if isinstance(place, Path) or place.startswith((".", "~")) or folder.is_absolute():
         raise ModelError(f"no model at {place}: give a folder with a saved model, or an id")
-    return Named(place, revision, offline=not hub.answers_for(place, revision))
+    return Named(place, revision, offline=not weights.answers_for(place, revision))

@@ -30,7 +30,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import NoisyCount
 
 UNITS = 64
-"""How many units an answer over a whole corpus aims to read."""
+"""Number of units that an answer over a whole corpus aims to read."""
 
 THRESHOLD = 0.5
 """Least cosine where none is named: chosen without a corpus, for sentence embeddings."""

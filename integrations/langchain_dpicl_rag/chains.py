@@ -16,7 +16,7 @@ from dpicl_rag import framework_bridge
 from dpicl_rag.accounting import Stability
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.framework_bridge import PrivateCall, refuse
-from dpicl_rag.loaders.framework_documents import own
+from dpicl_rag.loaders.framework_documents import as_library_documents
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
@@ -337,7 +337,9 @@ class PrivateCombineDocuments(_PrivateChain):
             return cast("Documents", given)  # what is neither, the core refuses
         unit_field = self.unit_field or "document"
         stability = stability_of_list(self.stability, unit_field)
-        return GivenDocuments(list(own(given, self.unit_field)), stability, unit_field)
+        return GivenDocuments(
+            list(as_library_documents(given, self.unit_field)), stability, unit_field
+        )
 
 
 def counting_tools(llm: PrivateContextLLM, documents: Documents) -> list[BaseTool]:

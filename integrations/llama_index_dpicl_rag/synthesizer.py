@@ -23,7 +23,7 @@ from dpicl_rag.accounting import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.framework_bridge import PrivateCall
-from dpicl_rag.loaders.framework_documents import own
+from dpicl_rag.loaders.framework_documents import as_library_documents
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, stability_of_list
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse_arguments
@@ -179,7 +179,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
 
     def _retrieved(self, nodes: Sequence[NodeWithScore], unknown: dict[str, Any]) -> GivenDocuments:
         refuse_arguments(unknown)
-        return GivenDocuments(list(own(nodes, self._unit_field)), self._stability)
+        return GivenDocuments(list(as_library_documents(nodes, self._unit_field)), self._stability)
 
     def _chunks(
         self, texts: Sequence[str], units: Sequence[str] | None, unknown: dict[str, Any]

@@ -74,7 +74,7 @@ def server(stack: ExitStack, tiny_model: Any, monkeypatch: Any) -> dict[str, Any
     load = "transformers.AutoTokenizer.from_pretrained"
     monkeypatch.setattr(load, lambda name: build_tiny_tokenizer())
     monkeypatch.setattr("transformers.GenerationConfig.from_pretrained", {}.__getitem__)
-    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda name: True)
+    monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda name: True)
     fake = stack.enter_context(FakeServer(tiny_model))
     return {"model": OpenAICompatibleModel(fake.address())}
 

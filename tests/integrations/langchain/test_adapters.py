@@ -14,7 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
 from dpicl_rag import Document as OwnDocument
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.loaders.framework_documents import own
+from dpicl_rag.loaders.framework_documents import as_library_documents
 from dpicl_rag.retrieval import (
     UNITS,
     GivenDocuments,
@@ -491,13 +491,13 @@ class TestDocuments:
 
     def test_units(self):
         given = [Document("a", id="1"), Document("b"), Document("b"), Document("b", id="1")]
-        units = [document.unit for document in own(given, "document")]
+        units = [document.unit for document in as_library_documents(given, "document")]
         assert units[0] == units[3] == "1"
         assert len(set(units)) == 3
 
     def test_unit_does_not_depend_on_other_texts(self):
-        alone = next(own([Document("b")], "document")).unit
-        beside = list(own([Document("a"), Document("b")], "document"))[1].unit
+        alone = next(as_library_documents([Document("b")], "document")).unit
+        beside = list(as_library_documents([Document("a"), Document("b")], "document"))[1].unit
         assert beside == alone
 
     def test_sealed(self):

@@ -17,7 +17,7 @@ _PATIENCE = 3.0  # seconds until a hub that says nothing is out of reach
 
 
 def answers_for(name: str, revision: str | None = None) -> bool:
-    """Whether the hub can be asked for a model; if not, the model is in its cache.
+    """Test for a hub that can be asked for a model; if not, the model is in its cache.
 
     One request without a second try. Loaders of models try for most of a minute, and then say no
     more.
