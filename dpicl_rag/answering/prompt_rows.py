@@ -51,7 +51,7 @@ def read(
     return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
 
 
-def read_alone(
+def read_public_row(
     model: LanguageModel, prompt: Prompt, *, room: int, informed: Input | None = None
 ) -> Rows:
     """The public row where there are never experts beside it, see `Solitary`.
@@ -75,7 +75,7 @@ class BareModel:
     """
 
     def __init__(self, model: LanguageModel, prompt: Prompt, room: int) -> None:
-        self._begin = partial(read_alone, model, prompt, room=room)
+        self._begin = partial(read_public_row, model, prompt, room=room)
         self._rows: BlockRows | None = None  # read when they are first asked
         self._read: tuple[int, ...] = ()
         self._first: Step | None = None  # after what was read
@@ -116,7 +116,7 @@ def bare_log_probs(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) 
     """Log-probability of each public token to the public row that reads nothing at all."""
     if not tokens:
         return []
-    rows = read_alone(model, prompt, room=len(tokens))
+    rows = read_public_row(model, prompt, room=len(tokens))
     if isinstance(rows, BlockRows):
         steps = rows.extend_each((*prompt.suffix, *tokens[:-1]), len(tokens))
     else:

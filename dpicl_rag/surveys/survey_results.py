@@ -9,8 +9,7 @@ from html import escape
 from typing import Any
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.notebook_table import notebook_table, privacy_rows
-from dpicl_rag.results import cost_of
+from dpicl_rag.results import cost_of, notebook_table, privacy_rows
 
 LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""

@@ -18,10 +18,10 @@ import torch
 
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.experts import Experts
+from dpicl_rag.answering.free_answers import form_of
 from dpicl_rag.answering.labels import label_reading, require_few_tokens
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
-from dpicl_rag.answering.remembered import form_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory

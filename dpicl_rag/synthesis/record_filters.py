@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dpicl_rag.answering.prompt_rows import read_alone
+from dpicl_rag.answering.prompt_rows import read_public_row
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import PromptTemplate, label_tokens
@@ -44,7 +44,9 @@ def judged(model: LanguageModel, question: str = _QUESTION) -> Keep:
 
     def keep(text: str) -> bool:
         allowance = prompt.allowance(model, model.context_length, room)
-        rows: Any = read_alone(model, prompt, room=room, informed=model.digest([text], allowance))
+        rows: Any = read_public_row(
+            model, prompt, room=room, informed=model.digest([text], allowance)
+        )
         rows.extend(prompt.suffix)
         yes, no = rows.score(answers).public.tolist()
         return bool(yes > no)

@@ -5,7 +5,7 @@ import torch
 
 from dpicl_rag import ConfigurationError, PromptTemplate
 from dpicl_rag.answering import prompt_rows
-from dpicl_rag.answering.prompt_rows import BareModel, bare_log_probs, read, read_alone
+from dpicl_rag.answering.prompt_rows import BareModel, bare_log_probs, read, read_public_row
 from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.packed_rows import PackedRows, SingleRow
 from tests.support.tiny_model import build_tiny_model
@@ -32,10 +32,10 @@ def test_alone_it_says_what_it_says_in_company(tiny_model, kinds):
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
     informed = tiny_model.digest(["it is known"], 99)
     read(tiny_model, prompt, [], room=3)  # the probe's rows
-    read_alone(tiny_model, prompt, room=3)
+    read_public_row(tiny_model, prompt, room=3)
     kinds.clear()
     company = read(tiny_model, prompt, [], room=3, informed=informed)
-    alone = read_alone(tiny_model, prompt, room=3, informed=informed)
+    alone = read_public_row(tiny_model, prompt, room=3, informed=informed)
     assert kinds == [PackedRows, SingleRow]
     for ids in (prompt.suffix, *((token,) for token in TOKENS)):
         torch.testing.assert_close(company.extend(ids).public, alone.extend(ids).public)
@@ -54,7 +54,7 @@ def test_a_model_whose_rows_cannot_share_passes_reads_as_ever(monkeypatch, kinds
     model = build_tiny_model().alone()
     monkeypatch.setattr(model, "alone", lambda: model)
     monkeypatch.setattr(model, "_holds", lambda kind, _: kind is LoneRows)
-    read_alone(model, PromptTemplate().cut(model.tokenizer, "q?"), room=3)
+    read_public_row(model, PromptTemplate().cut(model.tokenizer, "q?"), room=3)
     assert kinds == [LoneRows]
 
 
@@ -102,7 +102,7 @@ def test_what_the_bare_model_is_asked_changes_no_later_bit(tiny_model):
 def test_a_row_alone_joins_no_pass_of_others(tiny_model):
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
     company = read(tiny_model, prompt, [], room=3)._batch
-    alone = read_alone(tiny_model, prompt, room=3)._batch
+    alone = read_public_row(tiny_model, prompt, room=3)._batch
     assert company.shares_passes(company)
     assert not company.shares_passes(alone)
     assert not alone.shares_passes(company)
