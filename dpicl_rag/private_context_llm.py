@@ -327,7 +327,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         return whole_question(question, turns, self.model, self.reader)
 
     def plan(self, documents: Documents, request: Request | None = None) -> Plan[Any]:
-        """What a request may cost, split by what it pays for. Nothing is searched or paid.
+        """The plan of a request: its price, split by what it pays for. Nothing is searched or paid.
 
         Args:
             documents: As in ``answer``.

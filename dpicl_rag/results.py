@@ -137,7 +137,7 @@ class Paid(Protocol):
 
     @property
     def delta(self) -> float:
-        """See ``epsilon``."""
+        """Delta of its guarantee."""
         ...
 
     @property

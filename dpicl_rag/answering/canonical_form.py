@@ -80,7 +80,7 @@ _HOW = re.compile(
 
 
 def asks_how(question: str) -> bool:
-    """Whether a question asks for more than a name or a number."""
+    """True of a question that asks for more than a name or a number."""
     return _HOW.search(question) is not None
 
 
@@ -123,7 +123,7 @@ def _has_digit(word: str) -> bool:
 
 
 def _is_news(word: str, asked: frozenset[str]) -> bool:
-    """Whether a word says something that the question does not."""
+    """True of a word that says something that the question does not."""
     return word.casefold() not in FUNCTION_WORDS and not content_words(word) <= asked
 
 
@@ -144,7 +144,7 @@ class Vote:
     named: frozenset[str] = field(repr=False)
 
     def within(self, document: Set[str]) -> Vote | None:
-        """What a document with these words carries of it; None if that is nothing.
+        """The part of it that a document with these words carries; None if that is nothing.
 
         "You need to calculate 9 working days" may be said of a document that calculates nothing.
         """
@@ -154,7 +154,7 @@ class Vote:
 
 
 def vote_for(sentence: str, question: str, form: CanonicalForm) -> Vote | None:
-    """The vote of who says a sentence; None of what cannot be read, and nobody is told.
+    """The vote for a sentence; None of what cannot be read, without an error.
 
     Args:
         sentence: What is said.

@@ -203,7 +203,7 @@ class GreedyDraft:
         self._read: list[int] = []
 
     def propose(self, tokens: Sequence[int], most: int) -> list[int]:
-        """See ``Draft.propose``."""
+        """Tokens that may come next, as ``Draft.propose`` has them."""
         # The last token is always read anew, for what follows it.
         pairs = zip(self._read, tokens[:-1], strict=False)
         known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -146,7 +146,7 @@ def _written(model: LanguageModel, lines: Sequence[str], question: str) -> str:
 
 
 def _says_it(found: str, question: str, lines: Sequence[str]) -> bool:
-    """Whether words can be the question, made whole.
+    """True of words that can be the question, made whole.
 
     They ask as it does, keep half of what it says, bring in what was said before, and nothing else:
     a small model answers the question in place of writing it, or makes up what is asked.

@@ -67,7 +67,7 @@ _WORD = re.compile(r"\w+")
 
 
 def is_small_talk(text: str) -> bool:
-    """Whether a question is a greeting, thanks, a goodbye or "how are you", and nothing more.
+    """True of a greeting, thanks, a goodbye or "how are you", and nothing more.
 
     Args:
         text: Public. Capitals, accents, marks and emoji make no difference.

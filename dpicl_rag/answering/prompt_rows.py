@@ -16,7 +16,7 @@ from dpicl_rag.language_models.base import (
     LanguageModel,
     Progress,
     Rows,
-    alone,
+    single_row,
 )
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.tokenizer import Tokenizer
@@ -54,7 +54,7 @@ def read(
 def read_public_row(
     model: LanguageModel, prompt: Prompt, *, room: int, informed: Input | None = None
 ) -> Rows:
-    """The public row where there are never experts beside it, see `Solitary`.
+    """The public row without experts beside it, see `SingleRowModel`.
 
     Args:
         model: Reads it.
@@ -62,7 +62,7 @@ def read_public_row(
         room: How many tokens will be appended at most.
         informed: Public knowledge that it reads in a document's place.
     """
-    return read(alone(model), prompt, [], room=room, informed=informed)
+    return read(single_row(model), prompt, [], room=room, informed=informed)
 
 
 class BareModel:
@@ -147,7 +147,7 @@ def greedy_answer(
     room = len(prompt.suffix) + max_tokens
     left = model.context_length - len(prompt.prefix) - room
     document = model.digest(passages, left) or model.digest([template.no_document], left)
-    rows = alone(model).read(prompt.prefix, [document], room=room)
+    rows = single_row(model).read(prompt.prefix, [document], room=room)
     return likeliest(
         tokenizer=model.tokenizer,
         prompt=prompt,

@@ -62,7 +62,7 @@ def proposal_for(
     informed: Input,
     known: Sequence[str],
 ) -> tuple[Proposal | None, str]:
-    """What is proposed to the documents, if anything is, and the words to search with. Public.
+    """The proposal to the documents, if there is one, and the words to search with. Public.
 
     Args:
         question: What is asked.
@@ -157,7 +157,7 @@ def _names_alone(released: str) -> bool:
 
 
 def _stands_in(proposal: Proposal, question: Question, known: Iterable[str]) -> bool:
-    """Whether a proposal has words that the question has not, and texts have all of these."""
+    """True of a proposal with words that the question has not, all of which texts have."""
     news = _words_of(proposal, question) - content_words(question.text)
     return bool(news) and news <= content_words("\n".join(known))
 
@@ -178,7 +178,7 @@ def _spoken(text: str, question: Question) -> tuple[int, ...] | None:
 
 
 def _says_the_same(proposal: Proposal, released: str, question: Question, earlier: str) -> bool:
-    """Whether a proposal and what was released have the same words beside those asked with."""
+    """Equality of a proposal and what was released in words beside those asked with."""
     asked = content_words(question.text) | content_words(earlier)
     news = content_words(released) - asked
     return bool(news) and _words_of(proposal, question) - asked == news

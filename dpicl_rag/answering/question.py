@@ -51,7 +51,7 @@ class Question:
         return self.prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
 
     def digest(self, passages: Sequence[str]) -> Input:
-        """What an expert reads of its unit."""
+        """Input of an expert from its unit."""
         return self.model.digest(passages, self.allowance)
 
     @property

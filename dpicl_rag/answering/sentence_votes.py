@@ -225,7 +225,7 @@ def naming_of(
 
 
 def _has(words: Set[str], about: Set[str]) -> bool:
-    """Whether a document has enough of a question's words."""
+    """True of a document with enough of a question's words."""
     return len(about & words) >= max(_ABOUT * len(about), min(_ABOUT_WORDS, len(about)))
 
 

@@ -42,7 +42,7 @@ Naming = Callable[[SpeakingRows], torch.Tensor]
 
 
 def supports(own: float, tokens: int, bare: Callable[[], float]) -> bool:
-    """Whether one expert supports an answer: it finds it likely, and adds to the bare model.
+    """True of an expert that supports an answer: it finds it likely, and adds to the bare model.
 
     Args:
         own: Log-probability of the answer to the expert.
@@ -211,7 +211,7 @@ class Support:
         return "Support(<private>)"
 
     def confirms(self, rows: GrowingRows, naming: Naming | None = None) -> bool:
-        """Whether the documents confirm the proposal; if not, rows stand where they stood before.
+        """Confirmation of the proposal by documents; without it rows stand where they stood before.
 
         Args:
             rows: The public row and the experts, nothing appended yet.
@@ -240,7 +240,7 @@ class Support:
         self._witness.record(step, token)
 
     def decide(self, tokens: int) -> bool:
-        """Whether the documents support what was released: of their proposal, or by a count.
+        """Support of what was released by documents: of their proposal, or by a count.
 
         Args:
             tokens: How many were released. Nothing has no support, and no price.

@@ -179,7 +179,7 @@ class AnswerFile:
         return f"AnswerFile({str(self.path)!r})"
 
     def check(self) -> None:
-        """See that answers can be read and kept.
+        """Check that answers can be read and kept.
 
         Raises:
             KnowledgeError: They cannot.

@@ -15,7 +15,7 @@ from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, Privat
 
 
 class CountsUnits(ABC):
-    """What runs requests, and so counts units."""
+    """Public methods of a model that counts units."""
 
     @abstractmethod
     def run(
@@ -32,7 +32,7 @@ class CountsUnits(ABC):
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateCount:
-        """How many units say yes to a question: a noisy count, with an interval.
+        """Count the units that say yes to a question, with noise and an interval.
 
         Each unit says yes or no by itself; under individual accounting one that says no pays
         nothing.
@@ -68,7 +68,7 @@ class CountsUnits(ABC):
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateTally:
-        """How many units say each of several labels: noisy counts, with intervals.
+        """Count the units that say each of several labels, with noise and intervals.
 
         Args:
             question: Public text that each unit answers with a label.
@@ -105,7 +105,7 @@ class CountsUnits(ABC):
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateSurvey:
-        """What the units are about: themes of public words, and how many units are of each.
+        """Survey the units: themes of public words, and how many units are of each.
 
         By the vectors that a corpus stores; no language model reads anything. A unit votes for the
         public words nearest to its passages, or to the phrases that a reader says of it. Words of
@@ -157,7 +157,7 @@ _ASKS = re.compile(
 
 
 def asks_number(question: str) -> bool:
-    """Whether a question asks how many units say something, or what most of them do.
+    """True of a question that asks how many units say something, or what most of them do.
 
     Args:
         question: Public text. "How many days does a refund take?" asks for a fact.

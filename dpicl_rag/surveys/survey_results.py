@@ -82,7 +82,7 @@ class PrivateTally:
 
     @staticmethod
     def of(question: str, labels: Sequence[str], counted: Counted) -> PrivateTally:
-        """What noisy counts of labels say."""
+        """The tally of noisy counts of labels."""
         counts = dict(zip(labels, counted.estimates, strict=True))
         return PrivateTally(question, counts, counted.total, *counted.cost)
 
@@ -133,7 +133,7 @@ class SurveyedTheme:
 
 @dataclass(frozen=True, slots=True)
 class PrivateSurvey:
-    """What the units of a corpus are about.
+    """Themes of the units of a corpus.
 
     Attributes:
         question: What they were asked, if anything.

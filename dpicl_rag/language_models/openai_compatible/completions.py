@@ -144,7 +144,7 @@ def understood(answer: Any, body: JSONObject) -> list[Shown]:
 
 
 def continuations(answer: Any, body: JSONObject) -> list[Said]:
-    """What an answer has each prompt go on with, in the order of the prompts.
+    """Continuations of an answer, one for each prompt in their order.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError: It is no answer to these prompts.
@@ -182,7 +182,7 @@ def _shown(choice: Any) -> Shown:
 
 
 def _said(choice: Any, most: int) -> Said:
-    """What a choice goes on with; nothing where it is refused, or where anything in it is odd."""
+    """Continuation of a choice; nothing where it is refused, or where anything in it is odd."""
     if choice["finish_reason"] == _REFUSED:
         return (), False
     try:

@@ -26,7 +26,7 @@ _PLACES = re.compile(r"0x[0-9a-fA-F]+")  # of objects in memory
 
 
 def is_runnable(given: object) -> bool:
-    """Whether something is a ``Runnable``; LangChain is not loaded to find out."""
+    """True of a ``Runnable``; LangChain is not loaded to find out."""
     module = sys.modules.get("langchain_core.runnables.base")
     return module is not None and isinstance(given, module.Runnable)
 
@@ -112,7 +112,7 @@ def _langchain_fingerprint(runnable: Any) -> str:
 
 
 def is_llama_index(given: object) -> bool:
-    """Whether something is an ``LLM`` of LlamaIndex, which is not loaded to find out."""
+    """True of an ``LLM`` of LlamaIndex, which is not loaded to find out."""
     module = sys.modules.get("llama_index.core.llms")
     return module is not None and isinstance(given, module.LLM)
 
