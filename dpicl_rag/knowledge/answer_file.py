@@ -232,8 +232,8 @@ class AnswerFile:
 
         Of two processes at once the last stays. What the operator edited is not replaced.
         """
-        told = (corpus, caller, part, key, form, words, question, answer)
-        kept = (*told, epsilon, delta, whole, drawn, numbers)
+        texts = (corpus, caller, part, key, form, words, question, answer)
+        kept = (*texts, epsilon, delta, whole, drawn, numbers)
         self._file.now().write(
             lambda c: c.execute(
                 "INSERT INTO entry (corpus, caller, part, key, form, words, question, answer,"

@@ -157,8 +157,8 @@ def rows_are_their_own(ask: Ask, vocabulary: int) -> bool:
         return tuple(coins.randrange(vocabulary) for _ in range(length))
 
     known = prompt(_LENGTH)
-    [alone] = ask([known], "alone")
-    if not alone or ask([known], "alone") != [alone]:
+    [single] = ask([known], "alone")
+    if not single or ask([known], "alone") != [single]:
         return False
     for crowd in _CROWDS:
         place = crowd // 2
@@ -167,6 +167,6 @@ def rows_are_their_own(ask: Ask, vocabulary: int) -> bool:
         others[0] = known[: _LENGTH - 6] + prompt(3)
         prompts = [*others[:place], known, *others[place:]]
         for name in (f"among {crowd}", f"among {crowd}", "alone"):
-            if ask(prompts, name)[place] != alone:
+            if ask(prompts, name)[place] != single:
                 return False
     return True

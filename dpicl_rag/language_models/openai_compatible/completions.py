@@ -120,8 +120,8 @@ class Completions:
         found: list[T | None] = []
         for body, rows in zip(bodies, ask(bodies, public=public, at_once=True), strict=True):
             if rows is None:  # a prompt of many may be why: each by itself then
-                alone = self._bodies(body["prompt"], fields, 1)
-                found += [None if own is None else own[0] for own in ask(alone, public=public)]
+                single = self._bodies(body["prompt"], fields, 1)
+                found += [None if own is None else own[0] for own in ask(single, public=public)]
             else:
                 found += rows
         return found
