@@ -83,7 +83,7 @@ def sentence_of(
 
 
 def place_and_sentence(error: ValidationError) -> tuple[str, str]:
-    """Where the first thing is that pydantic found wrong, and a sentence that begins with it."""
+    """Place of the first thing that pydantic found wrong, and a sentence that begins with it."""
     first = _first(error)
     place = ".".join(str(part) for part in first["loc"])[:_LONGEST]
     reason = first["msg"].removeprefix("Value error, ")

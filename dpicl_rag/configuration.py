@@ -220,7 +220,7 @@ class PrivacyConfig(BaseModel):
         return self.model_copy(update=asked) if asked else self
 
     def require_reader(self, reader: object) -> None:
-        """See that there is a reader where a setting speaks of one.
+        """Require a reader where a setting speaks of one.
 
         Raises:
             ConfigurationError: There is none.
@@ -246,7 +246,7 @@ class PrivacyConfig(BaseModel):
         return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked))
 
     def threshold_delta(self, *, booked: bool) -> float:
-        """What thresholds of one answer cost, of ``delta``."""
+        """Share of ``delta`` for the thresholds of one answer."""
         if self.agreement == "off":
             return 0.0
         return (SHARES.threshold_of_pool if booked else SHARES.threshold_delta) * self.delta

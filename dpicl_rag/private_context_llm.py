@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.answering.answers import begin_answer, plan_of_answer
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
-from dpicl_rag.answering.experts import one_each
+from dpicl_rag.answering.experts import one_each, read_ahead
 from dpicl_rag.answering.follow_ups import whole_question
 from dpicl_rag.answering.labels import draw_label, plan_of_label
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import NO_CORPUS, PrivateRun
 from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
-from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
@@ -328,7 +327,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         return whole_question(question, turns, self.model, self.reader)
 
     def plan(self, documents: Documents, request: Request | None = None) -> Plan[Any]:
-        """What a request may cost, split by what it pays for. Nothing is searched or paid.
+        """The plan of a request: its price, split by what it pays for. Nothing is searched or paid.
 
         Args:
             documents: As in ``answer``.

@@ -108,7 +108,7 @@ class Request(BaseModel):
 
     @property
     def read_by(self) -> ReadBy:
-        """What reads the units of a tally or a survey."""
+        """The reader of units in a tally or a survey."""
         return self.by or ("vectors" if self.kind == "survey" else "model")
 
     def asked(self) -> str:

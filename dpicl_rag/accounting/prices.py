@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpicl_rag.notebook_table import notebook_table
+from dpicl_rag.results import notebook_table
 
 
 @dataclass(frozen=True, slots=True)

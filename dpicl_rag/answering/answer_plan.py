@@ -75,7 +75,7 @@ def with_agreement(config: PrivacyConfig, stability: Stability, *, speaks: bool)
 
 
 def accounts_individually(config: PrivacyConfig, stability: Stability) -> bool:
-    """Whether each unit pays for what it reveals, and not all the same.
+    """True where each unit pays for what it reveals, and not all the same.
 
     Args:
         config: Public settings.

@@ -105,12 +105,12 @@ class Plan(PricedPlan, Generic[M_co]):
 
     @property
     def token_rho(self) -> float:
-        """What one draw costs a unit that has all of it to tell, zCDP rho."""
+        """Price of one draw for a unit that has all of it to tell, zCDP rho."""
         return self.mechanism.rho
 
     @property
     def threshold_delta(self) -> float:
-        """What all thresholds cost together."""
+        """Delta of all thresholds together."""
         return sum(part.delta for part in self.parts)
 
     @property

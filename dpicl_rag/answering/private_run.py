@@ -73,12 +73,12 @@ class PrivateRun:
 
     @property
     def booked(self) -> bool:
-        """Whether a ledger books it."""
+        """True where a ledger books it."""
         return self.ledger is not None
 
     @property
     def speaks(self) -> bool:
-        """Whether experts can say sentences each by itself."""
+        """Ability of experts to say sentences each by itself."""
         return self.reader is not None or speaks(self.model)
 
     def prompt(self, question: str) -> Prompt:
@@ -128,7 +128,7 @@ class PrivateRun:
         )
 
     def every_unit_has(self, rho: float, source: str | None) -> bool:
-        """Whether no unit can have less left, by public numbers.
+        """True where no unit can have less left, by public numbers.
 
         Args:
             rho: zCDP.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.answering.small_talk import is_small_talk
+from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.cli import console, data_folder, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
@@ -21,7 +21,7 @@ from dpicl_rag.cli.asking import (
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.results import cost_of
-from dpicl_rag.surveys.asks_number import asks_number
+from dpicl_rag.surveys.counts_units import asks_number
 
 if TYPE_CHECKING:
     from dpicl_rag.answering.plan import Plan

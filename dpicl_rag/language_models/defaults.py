@@ -53,7 +53,7 @@ def default_model(dtype: Literal["float32", "bfloat16"] | None = None) -> Transf
 
 
 def is_toy(model: LanguageModel) -> bool:
-    """Whether the default model answers, which is for trying the library."""
+    """True of the default model, which is for trying the library."""
     return model.fingerprint in _toys
 
 

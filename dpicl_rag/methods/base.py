@@ -186,7 +186,7 @@ class Method(ABC):
 
     @property
     def takes_priors(self) -> bool:
-        """Whether each expert is read with a content-free query too."""
+        """True where each expert is read with a content-free query too."""
         return False
 
     @abstractmethod

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dpicl_rag.language_models.attention import DocumentPass, installed
+from dpicl_rag.language_models.attention import DocumentPass, row_attention
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class PackedTexts:
             if name in features[0]
         }
         with (
-            installed(encoder),
+            row_attention(encoder),
             reading.running(),
             Tiles(wide=True),
             torch.autocast(device.type, enabled=False),

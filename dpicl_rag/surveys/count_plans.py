@@ -31,7 +31,7 @@ _SEARCH = "the units that are asked, and their number"
 
 
 def units_of_a_step(tokens: int) -> int:
-    """How many units are read in one step of a count. Public.
+    """Number of units that one step of a count reads. Public.
 
     Args:
         tokens: Most tokens of a unit's row.
@@ -111,7 +111,7 @@ class ThemeCounts:
 
     @property
     def rho(self) -> float:
-        """What both cost any unit, zCDP."""
+        """Price of both for any unit, zCDP."""
         return self.words.rho + self.shares.rho
 
     def smallest(self, sample: float = 1.0) -> int:

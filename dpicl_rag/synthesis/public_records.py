@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpicl_rag.answering.prompt_rows import greedy_answer, read_alone
+from dpicl_rag.answering.prompt_rows import greedy_answer, read_public_row
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.documents import Document
@@ -203,7 +203,7 @@ def judged(model: LanguageModel, question: str = _QUESTION) -> Keep:
 
     def keep(text: str) -> bool:
         allowance = prompt.allowance(model, model.context_length, room)
-        rows: Any = read_alone(model, prompt, room=room, informed=model.digest([text], allowance))
+        rows: Any = read_public_row(model, prompt, room=room, informed=model.digest([text], allowance))
         rows.extend(prompt.suffix)
         yes, no = rows.score(answers).public.tolist()
         return bool(yes > no)

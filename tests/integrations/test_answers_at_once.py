@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dpicl_rag import PrivateContextLLM, PromptTemplate
-from dpicl_rag.answering.ballots import Ballots
+from dpicl_rag.answering.sentence_votes import VoteReader
 from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 from dpicl_rag.language_models.ray import RayModel
@@ -44,7 +44,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
         with lock:
             found.setdefault(question, []).append(what)
 
-    votes, count = Ballots.votes, WholeAnswer._count
+    votes, count = VoteReader.votes, WholeAnswer._count
 
     def noted_votes(self: Any, before: Any, said: Any) -> Any:
         cast = votes(self, before, said)
@@ -55,7 +55,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
         note(self._show.keywords["question"], "counted", list(cast))
         return count(self, cast)
 
-    monkeypatch.setattr(Ballots, "votes", noted_votes)
+    monkeypatch.setattr(VoteReader, "votes", noted_votes)
     monkeypatch.setattr(WholeAnswer, "_count", noted_count)
 
     def taken() -> dict[str, Any]:

@@ -21,7 +21,6 @@ import llama_index_dpicl_rag as llama_index
 from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering import follow_ups
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.cli import app, data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
 from dpicl_rag.cli import serve_tools as mcp_room
@@ -30,6 +29,7 @@ from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import FIELDS, Request
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import ExactRetriever, Search, retriever_over
 from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.protocol.chat_reply import ChatRequest

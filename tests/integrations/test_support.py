@@ -16,9 +16,9 @@ from httpx import Response
 from llama_index.core.llms import ChatMessage
 
 from dpicl_rag import Ledger, PrivateContextLLM
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import GivenDocuments
 from dpicl_rag.server.catalogue import Catalogue, Served
 from langchain_dpicl_rag import (

@@ -120,8 +120,8 @@ class Completions:
         found: list[T | None] = []
         for body, rows in zip(bodies, ask(bodies, public=public, at_once=True), strict=True):
             if rows is None:  # a prompt of many may be why: each by itself then
-                alone = self._bodies(body["prompt"], fields, 1)
-                found += [None if own is None else own[0] for own in ask(alone, public=public)]
+                single = self._bodies(body["prompt"], fields, 1)
+                found += [None if own is None else own[0] for own in ask(single, public=public)]
             else:
                 found += rows
         return found
@@ -144,7 +144,7 @@ def understood(answer: Any, body: JSONObject) -> list[Shown]:
 
 
 def continuations(answer: Any, body: JSONObject) -> list[Said]:
-    """Continuation of each prompt in an answer, in the order of the prompts.
+    """Continuations of an answer, one for each prompt in their order.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError: It is no answer to these prompts.
@@ -182,7 +182,7 @@ def _shown(choice: Any) -> Shown:
 
 
 def _said(choice: Any, most: int) -> Said:
-    """Continuation in a choice; nothing where it is refused, or where anything in it is odd."""
+    """Continuation of a choice; nothing where it is refused, or where anything in it is odd."""
     if choice["finish_reason"] == _REFUSED:
         return (), False
     try:

@@ -1,4 +1,4 @@
-"""Ballots: what each expert would answer by itself, if its own document says so.
+"""VoteReader: what each expert would answer by itself, if its own document says so.
 
 Experts that find nothing say what the model would make up, and they agree on that too; or they say
 what their document is about, whatever was asked. So an expert has a vote only where its document
@@ -14,13 +14,12 @@ from functools import partial
 
 import torch
 
-from dpicl_rag.answering.ballot import Ballot, ballot_for
-from dpicl_rag.answering.canonical_form import CanonicalForm, first_sentence
+from dpicl_rag.answering.canonical_form import CanonicalForm, Vote, first_sentence, vote_for
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Naming, supports
-from dpicl_rag.answering.whole_answers import Hear
+from dpicl_rag.answering.whole_answers import SentenceVotes
 from dpicl_rag.knowledge.answer_memory import asking_part
 from dpicl_rag.language_models.base import Rows, SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
@@ -34,8 +33,8 @@ _ABOUT_WORDS = 2
 """The same as a number, where the question has so many."""
 
 
-class Ballots:
-    """Reads the experts' answers.
+class VoteReader:
+    """The reader of votes in what experts say by themselves.
 
     Args:
         tokenizer: Of the model.
@@ -68,14 +67,14 @@ class Ballots:
         self._stop = stop
 
     def __repr__(self) -> str:
-        return "Ballots(<private>)"
+        return "VoteReader(<private>)"
 
     @property
     def asked(self) -> list[bool]:
-        """Which experts are asked: those whose document has words of the question. Private."""
+        """Experts that are asked: those whose document has words of the question. Private."""
         return [any(_has(words, about) for about in self._about) for words in self._documents]
 
-    def votes(self, before: Sequence[int], said: Sequence[Continuation]) -> list[Ballot | None]:
+    def votes(self, before: Sequence[int], said: Sequence[Continuation]) -> list[Vote | None]:
         """The vote of each expert, or None.
 
         Args:
@@ -92,16 +91,16 @@ class Ballots:
         known: Set[str],
         said: Continuation,
         document: frozenset[str],
-    ) -> Ballot | None:
+    ) -> Vote | None:
         sentence, tokens = self._sentence(said, known)
         if sentence is None:
             return None
-        ballot = ballot_for(sentence, self._question, self._form)
-        if ballot is None or (ballot := ballot.within(document)) is None:
+        vote = vote_for(sentence, self._question, self._form)
+        if vote is None or (vote := vote.within(document)) is None:
             return None
         own = sum(said.log_probs[:tokens])
         supported = supports(own, tokens, lambda: self._bare(before, said.tokens[:tokens]))
-        return ballot if supported else None
+        return vote if supported else None
 
     def _sentence(self, said: Continuation, known: Set[str]) -> tuple[str | None, int]:
         """The first sentence, and how many tokens it takes; None where it does not end."""
@@ -118,87 +117,87 @@ class Ballots:
         return sentence, next(reached, len(ids))
 
 
-def ballots_of(question: Question, passages: Sequence[Sequence[str]]) -> Ballots:
-    """What reads the sentences of experts, see `Ballots`."""
+def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteReader:
+    """The reader of the sentences that experts say to a question."""
     config, tokenizer = question.config, question.model.tokenizer
     bare = BareModel(question.model, question.prompt, config.max_tokens)
     text, form = question.text, question.form
-    return Ballots(tokenizer, text, passages, form, bare.log_prob, config.stop)
+    return VoteReader(tokenizer, text, passages, form, bare.log_prob, config.stop)
 
 
-def heard(
-    rows: SpeakingRows, ballots: Ballots, ways: Sequence[Sequence[int]], most: int
-) -> list[Ballot | None]:
-    """The vote of each expert, or None; who has one after a way to ask is not asked again. Private.
+def votes_of_rows(
+    rows: SpeakingRows, reader: VoteReader, phrasings: Sequence[Sequence[int]], most: int
+) -> list[Vote | None]:
+    """The vote of each expert, or None; who has one is not asked in other words. Private.
 
     Args:
         rows: The public row and the experts; they stand where they stood, afterwards.
-        ballots: Reads what they say.
-        ways: Tokens between a document and what its expert says.
+        reader: Reads what they say.
+        phrasings: Tokens between a document and what its expert says, for each wording.
         most: Tokens that each says at most.
     """
-    votes: list[Ballot | None] = [None] * len(ballots.asked)
-    for before in ways:
-        silent = [one and vote is None for one, vote in zip(ballots.asked, votes, strict=True)]
-        others = ballots.votes(before, rows.continue_each(before, most, silent))
+    votes: list[Vote | None] = [None] * len(reader.asked)
+    for before in phrasings:
+        silent = [one and vote is None for one, vote in zip(reader.asked, votes, strict=True)]
+        others = reader.votes(before, rows.continue_each(before, most, silent))
         votes = [vote or other for vote, other in zip(votes, others, strict=True)]
     return votes
 
 
-def hearing(
+def sentence_votes(
     question: Question, passages: Sequence[Sequence[str]], *, notes: bool
-) -> Callable[[Rows], Hear]:
-    """What hears whole sentences of experts, once their rows are there.
+) -> Callable[[Rows], SentenceVotes]:
+    """The votes of experts for whole sentences, once their rows are there.
 
     Args:
         question: What is asked.
         passages: What each expert was given of its units. Private.
-        notes: Whether these are a reader's notes, one a unit, which are heard as they stand. Else
-            rows go on by themselves, and stand afterwards where they stood.
+        notes: Whether these are a reader's notes, one a unit, which vote as they stand. Else rows
+            go on by themselves, and stand afterwards where they stood.
     """
 
-    def of_notes(at: int, released: Sequence[int], most: int) -> list[Ballot | None]:
-        return [_noted(own, at, question) for own in passages]
+    def of_notes(at: int, released: Sequence[int], most: int) -> list[Vote | None]:
+        return [_vote_of_note(own, at, question) for own in passages]
 
-    def of_rows(rows: Rows) -> Hear:
+    def of_rows(rows: Rows) -> SentenceVotes:
         assert isinstance(rows, SpeakingRows)
-        ballots, suffixes = ballots_of(question, passages), [h.suffix for h in question.hearings]
+        reader, suffixes = vote_reader(question, passages), [p.suffix for p in question.phrasings]
 
-        def hear(at: int, released: Sequence[int], most: int) -> list[Ballot | None]:
-            return heard(rows, ballots, [(*suffix, *released) for suffix in suffixes], most)
+        def votes(at: int, released: Sequence[int], most: int) -> list[Vote | None]:
+            return votes_of_rows(rows, reader, [(*own, *released) for own in suffixes], most)
 
-        return hear
+        return votes
 
     return (lambda _: of_notes) if notes else of_rows
 
 
-def _noted(notes: Sequence[str], at: int, question: Question) -> Ballot | None:
+def _vote_of_note(notes: Sequence[str], at: int, question: Question) -> Vote | None:
     """The vote of one note's sentence. A group of several units has none."""
     text = notes[0] if len(notes) == 1 else ""
     for _ in range(at):
         text = text.lstrip()[len(first_sentence(text)) + 1 :]
     sentence = first_sentence(text)
-    return ballot_for(sentence, question.text, question.form) if sentence.strip() else None
+    return vote_for(sentence, question.text, question.form) if sentence.strip() else None
 
 
 def naming(
     rows: SpeakingRows,
     *,
     key: str,
-    ways: Sequence[Sequence[int]],
+    phrasings: Sequence[Sequence[int]],
     most: int,
-    ballots: Callable[[], Ballots],
+    reader: Callable[[], VoteReader],
 ) -> torch.Tensor:
-    """Which experts vote for names and numbers that are known: bool [n]. Private.
+    """Experts that vote for names and numbers that are known: bool [n]. Private.
 
     Args:
         rows: The public row and the experts; they stand where they stood, afterwards.
         key: The names and numbers.
-        ways: See `heard`.
+        phrasings: See `votes_of_rows`.
         most: Tokens that each says at most.
-        ballots: Reads what they say.
+        reader: Makes the reader of what they say.
     """
-    votes = heard(rows, ballots(), ways, most)
+    votes = votes_of_rows(rows, reader(), phrasings, most)
     named = [vote is not None and vote.short == key for vote in votes]
     return torch.tensor(named, dtype=torch.bool)  # of no experts, too
 
@@ -206,7 +205,7 @@ def naming(
 def naming_of(
     question: Question, proposal: Proposal | None, passages: Sequence[Sequence[str]]
 ) -> Naming | None:
-    """What finds the experts that name what is proposed; None where it has no names and numbers.
+    """The search for experts that name what is proposed; None where that is no name or number.
 
     Args:
         question: What is asked.
@@ -219,19 +218,19 @@ def naming_of(
     return partial(
         naming,
         key=proposal.named,
-        ways=[one.suffix for one in asked.hearings],
+        phrasings=[one.suffix for one in asked.phrasings],
         most=question.config.max_tokens,
-        ballots=partial(ballots_of, asked, passages),
+        reader=partial(vote_reader, asked, passages),
     )
 
 
 def _has(words: Set[str], about: Set[str]) -> bool:
-    """Whether a document has enough of a question's words."""
+    """True of a document with enough of a question's words."""
     return len(about & words) >= max(_ABOUT * len(about), min(_ABOUT_WORDS, len(about)))
 
 
 def _words_of(passages: Sequence[str]) -> frozenset[str]:
-    """What a unit is about. Of one that cannot be read nobody is told: it has no vote."""
+    """Words of a unit. One that cannot be read has none, and no vote; there is no error."""
     try:
         return content_words("\n".join(passages))
     except Exception:

@@ -10,7 +10,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dpicl_rag.errors import ContextLengthError
-from dpicl_rag.language_models.attention import as_it_is
+from dpicl_rag.language_models.attention import own_attention
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, passed_to
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.transformers_rows import (
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class LoneRows:
+class SeparateRows:
     """Each row ``prefix | input | appended tokens`` in passes and a cache of its own; see `Batch`.
 
     Args:
@@ -72,17 +72,17 @@ class LoneRows:
                 advance(len(own))
 
     def move(self, tokens: int) -> None:
-        """See `Batch.move`."""
+        """Count appended tokens, as `Batch.move` says."""
         self._used += tokens
 
-    def only(self, rows: Sequence[int]) -> LoneRows:
-        """See `Batch.only`; what they append takes the place of what is appended here later."""
+    def only(self, rows: Sequence[int]) -> SeparateRows:
+        """Some of the rows, as `Batch.only` says; later tokens are written over those here."""
         other = copy.copy(self)
         other._rows = [self._rows[row] for row in rows]
         return other
 
     def forward(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
-        """See `Batch.forward`."""
+        """Log-probabilities after new tokens, as `Batch.forward` says."""
         if self._used + width_of(token_ids) > self._room:
             raise ContextLengthError("more tokens were appended than room was made for")
         found: torch.Tensor | None = None
@@ -99,7 +99,7 @@ class LoneRows:
         """Logits after the last ``keep`` tokens [1, keep, vocabulary]."""
         device, width = self._model.device, len(token_ids)
         layers = [_SlotLayer(cache, index, used) for index in range(self._depth)]
-        with as_it_is(self._model), torch.autocast(device.type, enabled=False):
+        with own_attention(self._model), torch.autocast(device.type, enabled=False):
             logits: torch.Tensor = self._model(
                 input_ids=torch.tensor([list(token_ids)], device=device),
                 attention_mask=torch.ones(1, used + width, dtype=torch.long, device=device),

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from dpicl_rag.answering.ballots import Ballots, naming
 from dpicl_rag.answering.canonical_form import canonical_form
+from dpicl_rag.answering.sentence_votes import VoteReader, naming
 from dpicl_rag.language_models.sentence_end import Continuation
 
 END = 0
@@ -29,7 +29,7 @@ QUESTION = "How long does a refund take?"
 
 def vote(text, document, *, log_prob=-0.1, bare=-2.0, end=True, form=canonical_form, stop=()):
     """Of a document that has words of the question, and others."""
-    made = Ballots(
+    made = VoteReader(
         Letters(),
         QUESTION,
         [[f"Of a refund, and what it takes: {document}"]],
@@ -73,7 +73,7 @@ def test_words_of_the_question_and_small_words_may_be_missing():
     ],
 )
 def test_a_document_that_lacks_the_words_of_the_question_has_no_vote(document, votes):
-    made = Ballots(Letters(), QUESTION, [[document]], canonical_form, lambda *_: -20.0)
+    made = VoteReader(Letters(), QUESTION, [[document]], canonical_form, lambda *_: -20.0)
     assert (made.votes((), [said("nine days.")])[0] is not None) == votes
 
 
@@ -87,7 +87,7 @@ def test_a_document_that_lacks_the_words_of_the_question_has_no_vote(document, v
     ],
 )
 def test_a_document_need_not_have_the_words_around_a_question(frame):
-    made = Ballots(
+    made = VoteReader(
         Letters(),
         frame.format(QUESTION),
         [["A refund takes nine days."], ["A refund, he said."]],
@@ -100,12 +100,12 @@ def test_a_document_need_not_have_the_words_around_a_question(frame):
 def test_two_words_of_a_long_question_are_too_few():
     question = "Which day do the baker, smith, miller, cooper, weaver and her sister take off work?"
     documents = [["The baker and the smith"], ["The baker, the smith and the miller"]]
-    made = Ballots(Letters(), question, documents, canonical_form, lambda *_: -20.0)
+    made = VoteReader(Letters(), question, documents, canonical_form, lambda *_: -20.0)
     assert made.asked == [False, True]
 
 
 def test_a_question_of_small_words_asks_for_none():
-    made = Ballots(Letters(), "Who are you?", [["Nine days."]], canonical_form, lambda *_: -20.0)
+    made = VoteReader(Letters(), "Who are you?", [["Nine days."]], canonical_form, lambda *_: -20.0)
     assert sentences(made.votes((), [said("nine days.")])) == ["9 days"]
 
 
@@ -131,14 +131,14 @@ def test_a_sentence_that_does_not_end_has_no_vote():
 )
 def test_names_and_numbers_are_a_second_vote(question, form, short):
     document = "A refund takes nine days, however long."
-    made = Ballots(Letters(), question, [[document]], form, lambda *_: -40.0)
+    made = VoteReader(Letters(), question, [[document]], form, lambda *_: -40.0)
     (vote,) = made.votes((), [said("A refund takes nine days.")])
     assert vote.short == short
 
 
 def test_documents_that_are_not_about_it_are_not_asked():
     documents = [["A refund takes long."], ["nothing"], ["Refunds: take nine days."]]
-    made = Ballots(Letters(), QUESTION, documents, canonical_form, lambda *_: -40.0)
+    made = VoteReader(Letters(), QUESTION, documents, canonical_form, lambda *_: -40.0)
     assert made.asked == [True, False, True]
 
 
@@ -151,22 +151,22 @@ def test_of_known_names_and_numbers_those_are_counted_who_say_them():
             heard.append((tuple(token_ids), most, list(asked)))
             return [said("It takes 9 days."), said("ten days."), said("9 days."), said("9 days.")]
 
-    made = Ballots(
+    made = VoteReader(
         Letters(), QUESTION, [[text] for text in documents], canonical_form, lambda *_: -40.0
     )
-    found = naming(Rows(), key="9 days", ways=[(7,)], most=5, ballots=lambda: made)
+    found = naming(Rows(), key="9 days", phrasings=[(7,)], most=5, reader=lambda: made)
     assert found.tolist() == [True, False, False, False]  # the third has no nine, and no vote
     assert heard == [((7,), 5, [True, True, False, False])]
 
 
 def test_of_no_experts_none_names_it():
-    made = Ballots(Letters(), QUESTION, [], canonical_form, lambda *_: -40.0)
+    made = VoteReader(Letters(), QUESTION, [], canonical_form, lambda *_: -40.0)
 
     class Rows:
         def continue_each(self, token_ids, most, asked):
             return []
 
-    found = naming(Rows(), key="9 days", ways=[(7,)], most=5, ballots=lambda: made)
+    found = naming(Rows(), key="9 days", phrasings=[(7,)], most=5, reader=lambda: made)
     assert (found.dtype, len(found)) == (torch.bool, 0)
 
 
@@ -179,12 +179,12 @@ def test_a_form_that_fails_for_one_unit_takes_its_vote_and_tells_nobody(form):
     assert vote("nine days.", "nine days", form=form) is None
 
 
-def test_a_ballot_is_a_function_of_its_own_unit():
+def test_a_vote_is_a_function_of_its_own_unit():
     documents = [["nine days"], ["two days"], ["nothing"]]
     words = [said("nine days."), said("two days."), said("nine days.")]
 
     def votes(which):
-        made = Ballots(
+        made = VoteReader(
             Letters(),
             "?",
             [documents[at] for at in which],
@@ -198,6 +198,6 @@ def test_a_ballot_is_a_function_of_its_own_unit():
 
 
 def test_nothing_private_is_shown():
-    made = Ballots(Letters(), "?", [["secret"]], canonical_form, lambda before, tokens: 0.0)
-    assert repr(made) == "Ballots(<private>)"
+    made = VoteReader(Letters(), "?", [["secret"]], canonical_form, lambda before, tokens: 0.0)
+    assert repr(made) == "VoteReader(<private>)"
     assert "115" not in repr(said("secret"))
