@@ -14,10 +14,10 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpicl_rag.results import PrivateAnswer
+from dpicl_rag.server.admission import busy
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.server.limits import busy
 from dpicl_rag.server.one_task import one_task
-from dpicl_rag.server.served_answer import ServedAnswer
+from dpicl_rag.server.served_request import ServedRequest
 
 T = TypeVar("T")
 
@@ -46,10 +46,10 @@ class _Streamed(StreamingResponse):
 
 
 async def whole(
-    answering: ServedAnswer,
+    answering: ServedRequest,
     request: Request,
     headers: Mapping[str, str],
-    body: Callable[[ServedAnswer, PrivateAnswer], dict[str, Any]],
+    body: Callable[[ServedRequest, PrivateAnswer], dict[str, Any]],
 ) -> Response:
     """An answer in one body.
 
@@ -73,7 +73,7 @@ async def whole(
 
 
 async def streamed(
-    answering: ServedAnswer,
+    answering: ServedRequest,
     request: Request,
     headers: Mapping[str, str],
     events: AsyncIterator[str],

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.child_command import own_command, run_command
+from dpicl_rag.server.service import Service
 
 SyncCommand = Callable[[str], Sequence[str]]
 """A command line, from the name of a corpus."""
@@ -45,18 +45,18 @@ class RegularSyncs:
     leads_by: float = LEADS_BY
     _failing: set[str] = field(default_factory=set)
 
-    async def run(self, catalogue: Catalogue) -> None:
+    async def run(self, service: Service) -> None:
         """Go on until cancelled; what is under way then is interrupted, and goes on next time.
 
         Args:
-            catalogue: What is served, also what is offered later.
+            service: What is served, also what is offered later.
         """
         under_way: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
-                for name in list(catalogue.corpora):
+                for name in list(service.corpora):
                     if name not in under_way or under_way[name].done():
-                        under_way[name] = asyncio.create_task(self._sync(name, catalogue))
+                        under_way[name] = asyncio.create_task(self._sync(name, service))
                         await asyncio.wait([under_way[name]], timeout=self.leads_by)
                 await asyncio.sleep(self.every)
         finally:
@@ -65,13 +65,13 @@ class RegularSyncs:
             if under_way:
                 await asyncio.wait(under_way.values())
 
-    async def _sync(self, name: str, catalogue: Catalogue) -> None:
-        self._note(name, await self._failures(name, catalogue))
+    async def _sync(self, name: str, service: Service) -> None:
+        self._note(name, await self._failures(name, service))
 
-    async def _failures(self, name: str, catalogue: Catalogue) -> list[str]:
+    async def _failures(self, name: str, service: Service) -> list[str]:
         """What a sync has failed by, a line for each source. It raises nothing."""
         try:
-            if not await in_thread(_is_following, catalogue.corpora[name].counted):
+            if not await in_thread(_is_following, service.corpora[name].counted):
                 return []
             ended = await run_command(self.command(name), most_seconds=self.most_seconds)
         except DPICLError as error:

@@ -106,7 +106,7 @@ def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
     Raises:
         ConfigurationError: No keys were made for the network.
     """
-    if app.state.services.run_key is not None and host not in LOOPBACK:
+    if app.state.parts.run_key is not None and host not in LOOPBACK:
         raise ConfigurationError(
             f"without keys the server listens on this machine only, not on {host}; make a key "
             "with `dpicl-rag keys add NAME`"
@@ -126,7 +126,7 @@ def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
         timeout_graceful_shutdown=CLOSING,
         timeout_keep_alive=int(SECONDS),
     )
-    return DrainingServer(config, app.state.services.admission)
+    return DrainingServer(config, app.state.parts.admission)
 
 
 def _end_after(seconds: float) -> None:

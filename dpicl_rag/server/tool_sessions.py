@@ -19,10 +19,9 @@ from sse_starlette.sse import AppStatus
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from dpicl_rag.server.admission import limited
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.limits import limited
-from dpicl_rag.server.tool_server import make_tool_server
-from dpicl_rag.server.tool_visit import Visit
+from dpicl_rag.server.tool_server import Visit, make_tool_server
 from dpicl_rag.server.tools import Tools
 
 IDLE = 600.0

@@ -12,7 +12,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server import delivery, request_guard
-from dpicl_rag.server.catalogue import Catalogue
+from dpicl_rag.server.service import Service
 from tests.support.paced_model import PacedModel
 
 MESSAGES = [{"role": "user", "content": "Where is the office?"}]
@@ -25,7 +25,7 @@ def running(serve, caplog, capfd):
     caplog.set_level(logging.INFO)
     found = serve(model=PacedModel(open=True))
     yield found
-    (status,) = found.catalogue.ledger.status()
+    (status,) = found.service.ledger.status()
     assert status.spent == status.reserved == 0
     assert found.ask(model="public").status_code == 200
     printed = "".join(capfd.readouterr())
@@ -413,6 +413,6 @@ async def test_who_does_not_read_is_not_waited_for(monkeypatch):
 
 
 def test_no_corpus_takes_the_name_of_the_model_without_documents(serve):
-    catalogue = serve(model=PacedModel(open=True)).catalogue
+    service = serve(model=PacedModel(open=True)).service
     with pytest.raises(ConfigurationError, match="--corpus"):
-        Catalogue(PacedModel(), {"public": catalogue.corpora["notes"]}, catalogue.ledger)
+        Service(PacedModel(), {"public": service.corpora["notes"]}, service.ledger)
