@@ -153,7 +153,7 @@ class Admission:
                 self._empty.set()
 
     def check(self) -> None:
-        """See that the server takes questions.
+        """Check that the server takes questions.
 
         Raises:
             Refusal: It is going down.

@@ -38,7 +38,7 @@ class _Streamed(StreamingResponse):
         self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Send them, by ASGI."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -134,24 +134,24 @@ class Connection(H11Protocol):
     _clock: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio."""
+        """Begin to wait for a request."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio."""
+        """Read on, or refuse where too many connections are open."""
         crowded = len(self.connections) > MOST
         self.app = _CROWDED if crowded else self.config.loaded_app
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """See uvicorn."""
+        """Wait for the next request."""
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio."""
+        """Wait no more."""
         self._stop()
         super().connection_lost(error)
 

@@ -63,7 +63,7 @@ class ServerParts:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """What goes on beside the requests; it has ended when the block has."""
+        """Work beside the requests; it has ended when the block has."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.tool_sessions.run())
             if self.syncs is not None:

@@ -69,7 +69,7 @@ class RegularSyncs:
         self._note(name, await self._failures(name, service))
 
     async def _failures(self, name: str, service: Service) -> list[str]:
-        """What a sync has failed by, a line for each source. It raises nothing."""
+        """Failures of a sync, a line for each source. It raises nothing."""
         try:
             if not await in_thread(_is_following, service.corpora[name].counted):
                 return []
@@ -106,5 +106,5 @@ def sync_command(*options: str, config: str | None = None) -> SyncCommand:
 
 
 def _is_following(source: object) -> bool:
-    """Whether it is a corpus of ours that knows where its documents are."""
+    """True for a corpus of ours that knows where its documents are."""
     return isinstance(source, Corpus) and bool(source.followed.sources())

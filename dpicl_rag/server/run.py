@@ -70,19 +70,19 @@ class DrainingServer(uvicorn.Server):
         gc.freeze()  # what a process holds that ends is not looked through once more
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn."""
+        """Start listening, and tell that."""
         await super().startup(sockets)
         if self.started:
             self._on_start()
 
     async def on_tick(self, counter: int) -> bool:
-        """See uvicorn. Until the last answer has ended, callers are asked to come back."""
+        """True when it stops. Until the last answer has ended, callers are asked to come back."""
         done = await super().on_tick(counter)
         drained = not self._admission.inside or time.monotonic() > self._patient_until
         return done and (drained or self.force_exit)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """See uvicorn."""
+        """End on a signal: answers first."""
         if not self._admission.draining:
             self._patient_until = time.monotonic() + GRACE
             if self._is_process:

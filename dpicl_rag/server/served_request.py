@@ -67,7 +67,7 @@ class ServedRequest:
 
     @property
     def question(self) -> str:
-        """What is asked, in whole words where it followed on others."""
+        """The question, in whole words where it followed on others."""
         return self.request.asked() if self._stream is None else self._stream.question
 
     @property

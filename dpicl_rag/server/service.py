@@ -33,7 +33,7 @@ PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
 
 ReleasedNumbers = PrivateCount | PrivateTally | PrivateSurvey
-"""What comes of counting units."""
+"""Numbers that come of counting units."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ServedCorpus:
 
     @property
     def all_units(self) -> Any:
-        """What is counted and surveyed."""
+        """Units that are counted and surveyed."""
         return self.documents if self.counted is None else self.counted
 
 
@@ -108,7 +108,7 @@ class Service:
 
     @property
     def is_toy(self) -> bool:
-        """Whether the default model answers, which is for trying the library."""
+        """True where the default model answers, which is for trying the library."""
         return is_toy(self._model)
 
     def open_to(self, caller: Caller) -> list[str]:
@@ -212,7 +212,7 @@ class Service:
         return self._answer_file(self._memory).newest(own, most)
 
     def check(self) -> None:
-        """See that answers can be paid for and kept.
+        """Check that answers can be paid for and kept.
 
         Raises:
             LedgerError: The ledger cannot be written, or its file is another one.
@@ -263,7 +263,7 @@ class Service:
         return scope_view(one, delta, max(map(self.price, names), default=unknown))
 
     def has_budget(self, name: str) -> bool:
-        """Whether the answers of a corpus are limited."""
+        """True where the answers of a corpus are limited."""
         return any(
             (one.kind, one.name) == ("corpus", name) and one.budget is not None
             for one in self.ledger.status()
@@ -287,7 +287,7 @@ class Service:
         return {"answer": min(found, most) if found and most else found or most, "count": most}
 
     def plan(self, name: str, request: Request) -> Plan[Any]:
-        """What a request to a corpus may cost, by the public bound."""
+        """Plan of a request to a corpus: its price by the public bound."""
         served = self.corpora[name]
         own = {**self._options, **served.settings, "ledger": self.ledger, "corpus": name}
         documents = served.documents if request.kind == "answer" else served.all_units

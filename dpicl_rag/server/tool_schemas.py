@@ -51,7 +51,7 @@ class Arguments(BaseModel):
             ) from None
 
     def request(self, kind: Kind) -> Request:
-        """What is asked.
+        """The request that these arguments make.
 
         Raises:
             Refusal: The question has no words.
@@ -84,7 +84,7 @@ class ToolResult(BaseModel):
 
 
 class Cost(ToolResult):
-    """What it may have revealed, and what was paid for that."""
+    """Price of a result: the most that it may have revealed, and the charge for that."""
 
     epsilon: float = Field(description="It is (epsilon, delta)-DP for every privacy unit.")
     delta: float

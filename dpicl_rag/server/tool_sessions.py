@@ -111,7 +111,7 @@ class ToolSessions:
 
 
 class _Visited(Response):
-    """What the SDK answers."""
+    """The SDK's response."""
 
     def __init__(self, sessions: ToolSessions, caller: Caller) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class _Visited(Response):
         self._caller = caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Send it, by ASGI."""
         state = scope["state"]
         visit = state["visit"] = Visit(self._caller, state)
         await self._sessions.handle(visit, scope, receive, send)

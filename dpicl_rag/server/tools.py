@@ -68,7 +68,7 @@ class ToolCall:
 
 
 class Tools:
-    """What is called.
+    """Tools as they are listed and called.
 
     Args:
         service: Answers.

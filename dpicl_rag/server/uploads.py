@@ -85,7 +85,7 @@ class Uploads:
         return PrivacyConfig.create(**self.settings.privacy)
 
     def is_taken(self, corpus: str, service: Service) -> bool:
-        """Whether a name that is not served was not begun here, and is that of another corpus.
+        """True for a name that is not served, was not begun here, and is that of another corpus.
 
         It is, if the store or the ledger knows it: what a ledger knows has a budget, and was asked.
         """
@@ -211,11 +211,11 @@ class _WaitingUpload:
 
     @property
     def fingerprint(self) -> str:
-        """See ``Embedder``."""
+        """Fingerprint of the embedder."""
         return self._inner.fingerprint
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
-        """See ``Embedder``."""
+        """Vectors of one batch, in its turn."""
         turn = self._turns.take(lambda: self._inner.embed(texts, query=query))
         return asyncio.run_coroutine_threadsafe(turn, self._loop).result()
 

@@ -127,7 +127,7 @@ class ChatRequest(request_bodies.Body):
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream ends with the usage."""
+        """True where a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
     def asked(self) -> Request:

@@ -102,7 +102,7 @@ def with_other_fields(
 
 
 class Body(BaseModel):
-    """What every request has."""
+    """Fields of every request for an answer."""
 
     refused: ClassVar[Mapping[str, tuple[Any, ...]]] = REFUSED
     without_effect: ClassVar[frozenset[str]] = WITHOUT_EFFECT

@@ -167,7 +167,7 @@ class ResponseRequest(request_bodies.Body):
     max_output_tokens: int | None = Field(None, ge=1)
 
     def ignored(self) -> list[str]:
-        """See ``Body``. No response is kept, so none can be gone on from."""
+        """Fields without an effect, as in ``Body``. No response is kept to be gone on from."""
         extra = self.model_extra or {}
         for name in _KEPT:
             if extra.pop(name, None) is not None:

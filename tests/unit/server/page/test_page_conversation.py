@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.server import served_request
 from tests.support.paced_model import ReadingModel
 from tests.support.page import ALONE, ANSWER, QUESTION, SUNDAYS, ask, expect, figures, go, settled
@@ -253,6 +254,17 @@ def test_the_page_is_used_by_keyboard_alone(start, visit):
     page.keyboard.press("Enter")
     settled(page.locator(".turn").nth(1))
     expect(page.locator("#send")).to_be_focused()
+
+
+@pytest.mark.parametrize(("unsupported", "guesses"), [("mark", 1), ("refuse", 0)])
+def test_a_guess_is_called_one_and_the_sentence_in_its_place_is_none(
+    start, visit, unsupported, guesses
+):
+    page = visit(start(documents=[], unsupported=unsupported).page)
+    turn = ask(page, QUESTION)
+    expect(turn.locator(".cost")).not_to_be_empty()
+    assert (turn.locator(".reply > .answer").inner_text() == UNSUPPORTED) is not bool(guesses)
+    expect(turn.get_by_text("Take it for a guess.")).to_have_count(guesses)
 
 
 def test_views_are_steps_of_the_history_and_the_conversation_stays(start, visit):

@@ -83,6 +83,8 @@ def test_a_budget_that_was_lowered_says_what_comes_next(start, owner_view):
         "budget refuses them."
     )
     expect(page.locator("#scopes")).to_have_text(f"corpus notes: {told}")
+    expect(lower.get_by_role("button")).to_be_enabled()
+    expect(lower.get_by_role("button")).to_be_focused()
     go(page, "conversation")
     expect(page.locator("#budget-words")).to_have_text(f"E{told[1:]}")
     turn = settled(ask(page, "What is served in the canteen?"))
