@@ -23,7 +23,6 @@ from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.retrievers import as_retriever
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.views import answers_of, scope_view
@@ -236,9 +235,9 @@ class Service:
 
     def budget(self, name: str, caller: Caller) -> dict[str, Any]:
         """Budgets that an answer comes out of, and how many answers they pay for. Public."""
-        config, price = self.config(name), self.price(name)
+        config, plan = self.config(name), self.plan(name, Request.of("answer"))
         scopes = [
-            {**scope_view(one, config.delta, price), **answers_of(one, price)}
+            {**scope_view(one, config.delta, plan.rho), **answers_of(one, plan.rho)}
             for one in self.budgets(name, caller)
         ]
         left = [one["answers_left"] for one in scopes if one["answers_left"] is not None]
@@ -247,8 +246,20 @@ class Service:
             "epsilon": config.epsilon,
             "delta": config.delta,
             "answers_left": min(left, default=None),
-            "calls": self.calls(name),
+            "calls": self._calls(config, plan),
             "scopes": scopes,
+        }
+
+    def _calls(self, config: PrivacyConfig, plan: Plan[Any]) -> dict[str, int | None] | None:
+        """About how many calls of a reader an answer and a count take; None without a reader.
+
+        One of them is None where only the documents tell.
+        """
+        if self._options.get("reader") is None:
+            return None
+        return {
+            "answer": plan.calls,
+            "count": config.max_calls or self._options.get("max_calls"),
         }
 
     def owned_budget(self, one: ScopeStatus, delta: float) -> dict[str, Any]:
@@ -272,19 +283,6 @@ class Service:
     def config(self, name: str) -> PrivacyConfig:
         """The settings of a corpus. Public."""
         return PrivacyConfig.create(**self.corpora[name].settings)
-
-    def calls(self, name: str) -> dict[str, int | None] | None:
-        """About how many calls of a reader an answer and a count take. Public.
-
-        Returns:
-            None without a reader; of one of them None where only the documents tell.
-        """
-        if self._options.get("reader") is None:
-            return None
-        config = self.config(name)
-        most = config.max_calls or self._options.get("max_calls")
-        found = as_retriever(self.corpora[name].documents, units=config.units).aim
-        return {"answer": min(found, most) if found and most else found or most, "count": most}
 
     def plan(self, name: str, request: Request) -> Plan[Any]:
         """Plan of a request to a corpus: its price by the public bound."""

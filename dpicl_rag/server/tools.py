@@ -95,7 +95,9 @@ class Tools:
             given: Its arguments.
         """
         try:
-            kind = _kind(name)
+            if name not in _KINDS:
+                raise Refusal(404, f"there is no such tool; there are {', '.join(_KINDS)}")
+            kind = _KINDS[name]
             arguments = kind.arguments.of(given)
             if arguments.corpus not in self._service.open_to(call.caller):
                 raise Refusal(
@@ -233,9 +235,3 @@ _KINDS = {
         ),
     )
 }
-
-
-def _kind(name: str) -> _Kind:
-    if name not in _KINDS:
-        raise Refusal(404, f"there is no such tool; there are {', '.join(_KINDS)}")
-    return _KINDS[name]

@@ -1,6 +1,7 @@
 """Questions to corpora: chat completions and responses of OpenAI's API, surveys, agents' tools."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -9,6 +10,8 @@ from pydantic import BaseModel, ConfigDict
 
 from dpicl_rag.answering.labels import most_label_tokens
 from dpicl_rag.requests import Request as Asked
+from dpicl_rag.results import PrivateAnswer
+from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.delivery import GONE, streamed, unless_gone, whole
 from dpicl_rag.server.dependencies import Asking, ServerParts, Using
 from dpicl_rag.server.failures import Refusal
@@ -32,11 +35,8 @@ async def completions(
     body: ChatRequest, request: Request, parts: Using, caller: Asking
 ) -> Response:
     """Ask a corpus."""
-    answering, headers = _asked(body, request, parts, caller)
-    if body.stream:
-        events = chat_reply.events(answering, body.include_usage)
-        return await streamed(answering, request, headers, events)
-    return await whole(answering, request, headers, chat_reply.body)
+    events = partial(chat_reply.events, include_usage=body.include_usage)
+    return await _answered(body, request, parts, caller, events, chat_reply.body)
 
 
 @router.post("/v1/responses", responses=_STREAMED)
@@ -44,22 +44,26 @@ async def responses(
     body: ResponseRequest, request: Request, parts: Using, caller: Asking
 ) -> Response:
     """Ask a corpus."""
-    answering, headers = _asked(body, request, parts, caller)
-    if body.stream:
-        return await streamed(answering, request, headers, response_reply.events(answering))
-    return await whole(answering, request, headers, response_reply.body)
+    return await _answered(body, request, parts, caller, response_reply.events, response_reply.body)
 
 
-def _asked(
-    body: ChatRequest | ResponseRequest, request: Request, parts: ServerParts, caller: Asking
-) -> tuple[ServedRequest, Mapping[str, str]]:
-    """An answer that has not begun, and headers that go with it."""
+async def _answered(
+    body: ChatRequest | ResponseRequest,
+    request: Request,
+    parts: ServerParts,
+    caller: Caller,
+    events: Callable[[ServedRequest], AsyncIterator[str]],
+    whole_body: Callable[[ServedRequest, PrivateAnswer], dict[str, Any]],
+) -> Response:
     exchange = request.state.exchange = Exchange(caller=caller.name)
     ignored, asked = body.ignored(), body.asked()
     parts.service.corpus(body.model, caller)
     exchange.corpus, exchange.question = body.model, asked.asked()
     answering = ServedRequest(parts.service, parts.admission, body.model, caller, asked, exchange)
-    return answering, {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}
+    headers = {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}
+    if body.stream:
+        return await streamed(answering, request, headers, events(answering))
+    return await whole(answering, request, headers, whole_body)
 
 
 class _Survey(BaseModel):
