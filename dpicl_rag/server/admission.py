@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 MOST_EPSILON = 1e6
-"""Of a budget."""
+"""Largest epsilon of a budget."""
 
 
 @dataclass(frozen=True, slots=True)

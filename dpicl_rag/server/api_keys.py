@@ -25,7 +25,7 @@ Role = Literal["caller", "owner"]
 
 PREFIX = "dpk-"
 BYTES = 32
-"""Of a key: nobody guesses it, so a plain hash is as good as a slow one."""
+"""Bytes of a key: nobody guesses it, so a plain hash is as good as a slow one."""
 
 _COLUMNS = "name, id, role, corpora, made, each, a_minute"
 

@@ -1,4 +1,4 @@
-"""The application: routers over parts, and every error in OpenAI's form."""
+"""The application: endpoints over the server's parts, and every error in OpenAI's form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpicl_rag.server.tools import Tools
 from dpicl_rag.server.uploads import Uploads
 
 MOST_BYTES = 64 * 1024
-"""Of a request's body, but for uploads."""
+"""Bytes of a request's body, but for uploads."""
 
 _NOTHING = "there is nothing here; GET /v1/models lists what may be asked"
 _SAID = {

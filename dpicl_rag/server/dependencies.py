@@ -1,4 +1,4 @@
-"""Parts behind the endpoints, and who asks: parameters that FastAPI fills in."""
+"""Dependencies of endpoints, which FastAPI fills in: the server's parts, and who asks."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -82,13 +82,13 @@ class ServerParts:
             self.keys.close()
 
 
-async def _services_of(request: Request) -> ServerParts:
+async def _parts_of(request: Request) -> ServerParts:
     found: ServerParts = request.app.state.parts
     return found
 
 
-Using = Annotated[ServerParts, Depends(_services_of)]
-"""Of an endpoint: the parts."""
+Using = Annotated[ServerParts, Depends(_parts_of)]
+"""An endpoint's parameter: the server's parts."""
 
 
 def _caller_of(request: Request, parts: Using) -> Caller:
@@ -107,7 +107,7 @@ def _caller_of(request: Request, parts: Using) -> Caller:
 
 
 Asking = Annotated[Caller, Depends(_caller_of)]
-"""Of an endpoint: who asks; without a key of the server nobody gets there."""
+"""An endpoint's parameter: who asks; without a key of the server nobody gets there."""
 
 
 def _owner_of(caller: Asking) -> Caller:
@@ -121,4 +121,4 @@ def _owner_of(caller: Asking) -> Caller:
 
 
 Owning = Annotated[Caller, Depends(_owner_of)]
-"""Of an endpoint: the owner who asks; other callers get a 403."""
+"""An endpoint's parameter: the owner who asks; other callers get a 403."""

@@ -66,7 +66,14 @@ class RegularSyncs:
                 await asyncio.wait(under_way.values())
 
     async def _sync(self, name: str, service: Service) -> None:
-        self._note(name, await self._failures(name, service))
+        failures = await self._failures(name, service)
+        for line in failures:
+            self.tell(f"sync of {name}: {line}")
+        if failures:
+            self._failing.add(name)
+        elif name in self._failing:
+            self._failing.discard(name)
+            self.tell(f"sync of {name}: it goes through again")
 
     async def _failures(self, name: str, service: Service) -> list[str]:
         """Failures of a sync, a line for each source. It raises nothing."""
@@ -83,15 +90,6 @@ class RegularSyncs:
         if ended.status == 0:
             return []
         return ended.errors or [f"it ended with status {ended.status}"]
-
-    def _note(self, name: str, failures: Sequence[str]) -> None:
-        for line in failures:
-            self.tell(f"sync of {name}: {line}")
-        if failures:
-            self._failing.add(name)
-        elif name in self._failing:
-            self._failing.discard(name)
-            self.tell(f"sync of {name}: it goes through again")
 
 
 def sync_command(*options: str, config: str | None = None) -> SyncCommand:

@@ -39,7 +39,7 @@ LAST = 7.0
 was released goes unpaid: what a token may cost stands in the ledger before it is drawn."""
 
 REQUEST_SECONDS = 20.0
-"""For a client to send a request, from when it may."""
+"""Seconds for a client to send a request, from when it may."""
 
 MOST_CONNECTIONS = 2048
 """Connections at once."""

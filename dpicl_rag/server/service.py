@@ -102,7 +102,7 @@ class Service:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Of the model."""
+        """Tokenizer of the model."""
         return self._model.tokenizer
 
     @property

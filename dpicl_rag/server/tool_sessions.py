@@ -72,7 +72,7 @@ class ToolSessions:
         return self._manager.run()
 
     def response(self, caller: Caller) -> Response:
-        """Of a caller: reads the request that it answers."""
+        """Response to a caller; it reads the request that it answers."""
         return _Visited(self, caller)
 
     async def handle(self, visit: Visit, scope: Scope, receive: Receive, send: Send) -> None:

@@ -59,12 +59,12 @@ def with_fields(name: str, base: type[B], *fields: str, required: Sequence[str] 
 
 
 REFUSED: Mapping[str, tuple[Any, ...]] = {
-    # By field: values that ask for nothing. Any other would need what is private.
+    # Any other value would need what is private.
     "top_logprobs": (None, 0),
     "tools": (None, []),
     "tool_choice": (None, "none", "auto"),
 }
-"""In every interface."""
+"""Fields that are refused in every interface, and the values of them that ask for nothing."""
 
 WITHOUT_EFFECT = frozenset(
     {
@@ -72,7 +72,7 @@ WITHOUT_EFFECT = frozenset(
         *("parallel_tool_calls", "safety_identifier", "prompt_cache_key"),
     }
 )
-"""The same."""
+"""Fields without an effect in every interface."""
 
 
 class _Extension(BaseModel):

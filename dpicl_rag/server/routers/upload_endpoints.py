@@ -23,7 +23,7 @@ from dpicl_rag.server.uploads import Unit, Uploads
 
 UPLOAD_PATH = "/v1/owner/documents"
 FORM_BYTES = 64 * 1024
-"""Of a form, beside the file."""
+"""Bytes of a form, beside the file."""
 
 _FIELD_LETTERS = 256
 _FIELDS = ("corpus", "epsilon", "unit", "text_field", "key_field")
