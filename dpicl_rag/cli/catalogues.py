@@ -13,8 +13,8 @@ from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, set
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
-    from dpicl_rag.server.catalogue import Catalogue, Served
     from dpicl_rag.server.regular_syncs import RegularSyncs
+    from dpicl_rag.server.service import ServedCorpus, Service
     from dpicl_rag.server.settings import CorpusSettings
 
 ServedCorpora = Annotated[
@@ -57,7 +57,7 @@ def chosen_settings(
 @contextmanager
 def opened_corpora(
     chosen: Mapping[str, CorpusSettings], path: str | None, embedder: str | None
-) -> Iterator[dict[str, Served]]:
+) -> Iterator[dict[str, ServedCorpus]]:
     """Open corpora, to be served under their names."""
     with ExitStack() as stack:
         served = {}
@@ -87,7 +87,7 @@ def regular_syncs(
 
 
 def open_catalogue(
-    served: Mapping[str, Served],
+    served: Mapping[str, ServedCorpus],
     model: str | None,
     ledger: Ledger,
     *,
@@ -95,7 +95,7 @@ def open_catalogue(
     embedder: str | None,
     reader: str | None,
     **settings: Any,
-) -> Catalogue:
+) -> Service:
     """Corpora with the model that answers from them; it closes the ledger.
 
     Those that the settings file gives a budget have one from now on. Further arguments are settings
@@ -103,10 +103,10 @@ def open_catalogue(
     """
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.readers.as_reader import as_reader
-    from dpicl_rag.server.catalogue import Catalogue
+    from dpicl_rag.server.service import Service
 
     file_budgets.give_budgets(ledger, served)
-    return Catalogue(
+    return Service(
         load_language_model(model),
         served,
         ledger,

@@ -76,8 +76,8 @@ def serve(
     PrivacyConfig.create(**settings, **reading).require_reader(reader)
     for module in ("fastapi", "uvicorn", "prometheus_client", "mcp"):
         optional(module, "server")
+    from dpicl_rag.server.admission import ServerLimits
     from dpicl_rag.server.app import create_app
-    from dpicl_rag.server.limits import ServerLimits
     from dpicl_rag.server.request_log import RequestLog
     from dpicl_rag.server.run import make_server
     from dpicl_rag.server.settings import CorpusSettings
@@ -95,7 +95,7 @@ def serve(
             )
             stack.callback(uploads.close)
         with console.status("Loading the language model", quiet=quiet):
-            catalogue = open_catalogue(
+            service = open_catalogue(
                 served,
                 model,
                 data_folder.open_ledger(ledger),
@@ -107,7 +107,7 @@ def serve(
         limits = ServerLimits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
         app = create_app(
-            catalogue=catalogue,
+            service=service,
             keys=file,
             limits=limits,
             request_log=RequestLog(lines, questions=log_questions),
@@ -119,8 +119,8 @@ def serve(
 
         def started(url: str) -> None:
             typer.echo(f"serving at {url}")
-            if app.state.services.run_key is not None:
-                typer.echo(f"the owner's page: {app.state.services.run_key.address(url)}")
+            if app.state.parts.run_key is not None:
+                typer.echo(f"the owner's page: {app.state.parts.run_key.address(url)}")
                 console.note(_NO_KEYS)
 
         server.run_until_stopped(started)

@@ -57,7 +57,7 @@ def mcp(
     for module in ("fastapi", "mcp"):
         optional(module, "mcp")
     from dpicl_rag.server.api_keys import Caller
-    from dpicl_rag.server.tool_pipes import serve_tools
+    from dpicl_rag.server.tool_server import serve_tools
 
     with ExitStack() as stack:
         chosen = chosen_settings(corpus, config, path, settings, context.obj)
@@ -66,7 +66,7 @@ def mcp(
             raise ConfigurationError(
                 "there is no corpus to ask; make one with `dpicl-rag ingest PATH --corpus NAME`"
             )
-        catalogue = open_catalogue(
+        service = open_catalogue(
             served,
             model,
             data_folder.open_ledger(ledger),
@@ -83,4 +83,4 @@ def mcp(
         sys.stdout.flush()
         os.dup2(2, 1)
         syncs = regular_syncs(sync, context.obj, path=path, embedder=embedder, ledger=ledger)
-        asyncio.run(serve_tools(catalogue, Caller(caller), protocol, syncs))
+        asyncio.run(serve_tools(service, Caller(caller), protocol, syncs))

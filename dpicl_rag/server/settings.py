@@ -13,7 +13,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval import UNITS, retriever_over
 from dpicl_rag.retrieval.vectors import VectorSource
-from dpicl_rag.server.catalogue import Served
+from dpicl_rag.server.service import ServedCorpus
 from dpicl_rag.server.setting_names import PROMPT, SEARCH
 
 
@@ -44,11 +44,11 @@ class CorpusSettings:
         PrivacyConfig.create(**privacy)
         return CorpusSettings(privacy, search, prompt)
 
-    def served(self, source: VectorSource) -> Served:
+    def served(self, source: VectorSource) -> ServedCorpus:
         """A corpus with these settings."""
         units = self.privacy.get("units", UNITS)
         search = retriever_over(source, units=units, **self.search)
-        return Served(search, self.privacy, PromptTemplate(**self.prompt), counted=source)
+        return ServedCorpus(search, self.privacy, PromptTemplate(**self.prompt), counted=source)
 
 
 def read_settings(path: Path) -> dict[str, CorpusSettings]:

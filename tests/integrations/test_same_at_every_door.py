@@ -31,12 +31,12 @@ from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import FIELDS, Request
 from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import ExactRetriever, Search, retriever_over
-from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.protocol.chat_reply import ChatRequest
-from dpicl_rag.server.protocol.fields import Extension
+from dpicl_rag.server.protocol.request_bodies import Extension
 from dpicl_rag.server.protocol.response_reply import ResponseRequest
-from dpicl_rag.server.routers.survey_endpoints import SurveyRequest
-from dpicl_rag.server.tool_arguments import (
+from dpicl_rag.server.routers.question_endpoints import SurveyRequest
+from dpicl_rag.server.service import ServedCorpus, Service
+from dpicl_rag.server.tool_schemas import (
     ARGUMENTS,
     Arguments,
 )
@@ -94,7 +94,7 @@ def command(*words: str) -> Callable[..., None]:
 
 
 @contextmanager
-def catalogue(room: Any, *words: str) -> Iterator[Any]:
+def service(room: Any, *words: str) -> Iterator[Any]:
     """What a command serves, stopped before it listens."""
     made: list[Any] = []
     real = room.open_catalogue
@@ -140,7 +140,7 @@ def served(ask: Callable[..., None], how: str = "--corpus", room: Any = serve_ro
         elif how == "settings file":
             file.write_text("[corpora.notes]\n")
             words = ["--config", str(file), name]
-        with catalogue(room, *words) as made:
+        with service(room, *words) as made:
             ask(made)
 
     return run
@@ -324,18 +324,18 @@ GREETINGS = ("Hi!", "Hello, how are you?", "Danke!", "Merci beaucoup", "Adi\u00f
 
 
 def greeted_over_http(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
-    served = {"notes": Served(UNREAD)}
-    catalogue = Catalogue(llm.model, served, ledger, embedder=BucketEmbedder())
+    served = {"notes": ServedCorpus(UNREAD)}
+    service = Service(llm.model, served, ledger, embedder=BucketEmbedder())
     bodies = [chat(one) for one in GREETINGS]
-    found = [one.json() for one in posted(catalogue, "/v1/chat/completions", *bodies)]
+    found = [one.json() for one in posted(service, "/v1/chat/completions", *bodies)]
     assert {(one["privacy"]["by"], one["privacy"]["epsilon"]) for one in found} == {("public", 0.0)}
     return [one["choices"][0]["message"]["content"] for one in found]
 
 
 def greeted_by_tools(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
-    served = {"notes": Served(UNREAD)}
-    catalogue = Catalogue(llm.model, served, ledger, embedder=BucketEmbedder())
-    results = called(catalogue, "ask", *({"question": one} for one in GREETINGS))
+    served = {"notes": ServedCorpus(UNREAD)}
+    service = Service(llm.model, served, ledger, embedder=BucketEmbedder())
+    results = called(service, "ask", *({"question": one} for one in GREETINGS))
     assert {one.structuredContent["by"] for one in results} == {"public"}
     return [one.structuredContent["text"] for one in results]
 
@@ -418,9 +418,9 @@ LAST = "When does the depot open?\x01\ud800"
 
 def conversed_over_http(path: str, name: str) -> Callable[..., Any]:
     def run(llm: PrivateContextLLM, ledger: Ledger) -> None:
-        catalogue = Catalogue(llm.model, {"notes": Served(UNREAD)}, ledger)
+        service = Service(llm.model, {"notes": ServedCorpus(UNREAD)}, ledger)
         said = [("system", CONTROLLED), *TURNS, ("user", LAST)]
-        posted(catalogue, path, {name: [{"role": who, "content": text} for who, text in said]})
+        posted(service, path, {name: [{"role": who, "content": text} for who, text in said]})
 
     return run
 
@@ -515,7 +515,7 @@ def test_a_budget_that_is_spent_is_a_sentence_of_a_server_too(error, tmp_path, m
     for at, ask in enumerate((CHAT, RESPONSES, by_tool("ask"))):
         ledger = Ledger(tmp_path / f"{at}.sqlite")
         model = ScriptedModel({"": "Hello."})
-        [found] = ask(Catalogue(model, {"notes": Served(UNREAD)}, ledger))
+        [found] = ask(Service(model, {"notes": ServedCorpus(UNREAD)}, ledger))
         if at == 2:
             assert (found.isError, found.content[0].text) == (True, str(error))
         else:

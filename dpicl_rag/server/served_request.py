@@ -1,4 +1,4 @@
-"""One answer on its way to one client: its admission, its pieces, and its end."""
+"""One request on its way to one client: its admission, and its answer in pieces or its count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
+from typing import Any
 
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import DPICLError
@@ -18,9 +20,9 @@ from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.service import PUBLIC, ReleasedNumbers, Service
 
 TELLING = 0.5
 """Seconds between two words on how far reading has come, before the first word of an answer."""
@@ -29,24 +31,26 @@ _PARTS = 10  # a finer part would tell how many documents are read
 
 
 @dataclass
-class ServedAnswer:
-    """One answer on its way to one client.
+class ServedRequest:
+    """One request on its way to one client, the same over HTTP and for agents.
 
     Attributes:
+        service: Answers.
+        admission: Lets in.
         name: The model that was asked: a corpus.
         caller: Who asks.
-        asked: The question.
+        request: What is asked.
         exchange: Takes the answer when it has ended.
-        asked_tokens: Of the question, once it has begun.
+        asked_tokens: Of the question, once its answer has begun.
         id: Names it.
         created: When, in seconds since 1970.
     """
 
-    catalogue: Catalogue
+    service: Service
     admission: Admission
     name: str
     caller: Caller
-    asked: Request
+    request: Request
     exchange: Exchange
     asked_tokens: int = 0
     id: str = field(default_factory=lambda: secrets.token_hex(12))
@@ -63,8 +67,24 @@ class ServedAnswer:
 
     @property
     def question(self) -> str:
-        """What is asked, in whole words where it followed on others."""
-        return self.asked.asked() if self._stream is None else self._stream.question
+        """The question, in whole words where it followed on others."""
+        return self.request.asked() if self._stream is None else self._stream.question
+
+    @property
+    def shown_question(self) -> dict[str, str]:
+        """The question as documents are asked; nothing where none are."""
+        return {} if self.name == PUBLIC else {"question": self.question}
+
+    async def counted(self) -> ReleasedNumbers:
+        """The count, tally or survey that is asked for, drawn whole.
+
+        Raises:
+            DPICLError: Nothing is spent.
+            Refusal: The same.
+        """
+        async with self.admission.place(self.caller):
+            count = partial(self.service.run, self.name, self.caller, self.request)
+            return await self.admission.take_steps(count)
 
     @asynccontextmanager
     async def begun(self) -> AsyncIterator[None]:
@@ -96,6 +116,21 @@ class ServedAnswer:
             if piece:
                 yield piece
 
+    async def news(self) -> AsyncIterator[str | float]:
+        """Pieces as they are drawn, and before the first the part of the documents that is read."""
+        pieces, told = self.pieces(), 0.0
+        while True:
+            async with one_task(anext(pieces, None)) as drawing:
+                while not (await asyncio.wait([drawing], timeout=TELLING))[0]:
+                    if told < self.part_read:
+                        told = self.part_read
+                        yield told
+            piece = drawing.result()
+            if piece is None:
+                return
+            told = 1.0
+            yield piece
+
     async def ended(self) -> PrivateAnswer:
         """The answer, which ends here."""
 
@@ -103,15 +138,15 @@ class ServedAnswer:
             if self._stream is None:
                 raise DPICLError("the answer has not begun")
             self._stream.close()
-            return self.catalogue.answer(self.name, self._stream)
+            return self.service.answer(self.name, self._stream)
 
         return await self.admission.take(end, of=self.id)
 
     def _begin(self) -> None:
         # A reader is waited for here.
         with taking_turns(self.admission.wanted(self._until, self._left)):
-            self._stream = self.catalogue.stream(self.name, self.caller, self.asked, self._reading)
-        self.asked_tokens = len(self.catalogue.tokenizer.encode(self.asked.asked()))
+            self._stream = self.service.stream(self.name, self.caller, self.request, self._reading)
+        self.asked_tokens = len(self.service.tokenizer.encode(self.request.asked()))
 
     def _reading(self, part: float, _: float | None) -> None:
         self._read = part
@@ -125,20 +160,11 @@ class ServedAnswer:
         # What cannot be written now is settled when the ledger is opened again.
         with suppress(Exception):
             self._stream.close()
-            self.exchange.answer = self.catalogue.answer(self.name, self._stream)
+            self.exchange.answer = self.service.answer(self.name, self._stream)
 
 
-async def news(answering: ServedAnswer) -> AsyncIterator[str | float]:
-    """Pieces of an answer, and before the first of them the part of the documents that is read."""
-    pieces, told = answering.pieces(), 0.0
-    while True:
-        async with one_task(anext(pieces, None)) as drawing:
-            while not (await asyncio.wait([drawing], timeout=TELLING))[0]:
-                if told < answering.part_read:
-                    told = answering.part_read
-                    yield told
-        piece = drawing.result()
-        if piece is None:
-            return
-        told = 1.0
-        yield piece
+def privacy(answer: PrivateAnswer) -> dict[str, Any]:
+    """The guarantee of an answer: public numbers, and what was released where that was reworded."""
+    numbers = ("epsilon", "delta", "rho", "agreeing", "agreeing_within")
+    words = ("stopped_by", "supported", "from_memory", "by", "released")
+    return {name: getattr(answer, name) for name in (*numbers, *words)}

@@ -1,4 +1,4 @@
-"""The catalogue of a server: corpora by name, one model, a ledger, each caller's memory."""
+"""The service of a server: corpora by name, one model, a ledger, each caller's memory."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.retrievers import as_retriever
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.views import answers_of, scope_view
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
 
+ReleasedNumbers = PrivateCount | PrivateTally | PrivateSurvey
+"""Numbers that come of counting units."""
+
 
 @dataclass(frozen=True)
-class Served:
+class ServedCorpus:
     """A corpus as a model.
 
     Attributes:
@@ -51,12 +54,12 @@ class Served:
 
     @property
     def all_units(self) -> Any:
-        """What is counted and surveyed."""
+        """Units that are counted and surveyed."""
         return self.documents if self.counted is None else self.counted
 
 
-class Catalogue:
-    """Everything behind the endpoints.
+class Service:
+    """Private answers from several corpora, to several callers: what HTTP and agents' tools share.
 
     Args:
         model: Answers; shared by all.
@@ -73,7 +76,7 @@ class Catalogue:
     def __init__(
         self,
         model: LanguageModel,
-        corpora: Mapping[str, Served],
+        corpora: Mapping[str, ServedCorpus],
         ledger: Ledger,
         *,
         memory: Path | None = None,
@@ -95,23 +98,23 @@ class Catalogue:
         self._answers: AnswerFile | None = None
 
     def __repr__(self) -> str:
-        return f"Catalogue({sorted(self.corpora)})"
+        return f"Service({sorted(self.corpora)})"
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """Of the model."""
+        """Tokenizer of the model."""
         return self._model.tokenizer
 
     @property
     def is_toy(self) -> bool:
-        """Whether the default model answers, which is for trying the library."""
+        """True where the default model answers, which is for trying the library."""
         return is_toy(self._model)
 
     def open_to(self, caller: Caller) -> list[str]:
         """Corpora that a caller may ask, by name."""
         return sorted(name for name in self.corpora if caller.may_ask(name))
 
-    def served(self, name: str, caller: Caller) -> Served | None:
+    def corpus(self, name: str, caller: Caller) -> ServedCorpus | None:
         """A corpus; None for the public model.
 
         Raises:
@@ -128,43 +131,51 @@ class Catalogue:
             )
         return self.corpora[name]
 
-    def offer(self, name: str, served: Served) -> None:
+    def counted_corpus(self, name: str, caller: Caller) -> ServedCorpus:
+        """A corpus whose units may be counted.
+
+        Raises:
+            Refusal: It is the public model, or there is none of this name, as in ``corpus``.
+        """
+        served = self.corpus(name, caller)
+        if served is None:
+            raise Refusal(400, "the public model reads no documents to count", param="model")
+        return served
+
+    def offer(self, name: str, served: ServedCorpus) -> None:
         """Serve a corpus from now on, if none of this name is."""
         # Another dictionary: requests may be reading this one.
         self.corpora = {name: served, **self.corpora}
 
     def stream(
-        self, name: str, caller: Caller, asked: Request, on_progress: Progress | None = None
+        self, name: str, caller: Caller, request: Request, on_progress: Progress | None = None
     ) -> PrivateStream:
         """Begin an answer. What it raises has spent nothing.
 
         Args:
             name: The corpus, or the model without documents.
             caller: Who asks.
-            asked: The question.
+            request: The question.
             on_progress: As for ``PrivateContextLLM.stream``.
         """
-        served = self.served(name, caller)
+        served = self.corpus(name, caller)
         if served is None:
-            asked = asked.model_copy(update={"question": _conversation(asked), "turns": ()})
+            whole = {"question": _conversation(request), "turns": ()}
+            request = request.model_copy(update=whole)
         documents = [] if served is None else served.documents
-        return self._llm(name, served, caller).begin(asked, documents, on_progress=on_progress)
+        return self._llm(name, served, caller).begin(request, documents, on_progress=on_progress)
 
-    def numbers(
-        self, name: str, caller: Caller, asked: Request
-    ) -> PrivateCount | PrivateTally | PrivateSurvey:
+    def run(self, name: str, caller: Caller, request: Request) -> ReleasedNumbers:
         """Count units. What it raises has spent nothing.
 
         Args:
             name: The corpus.
             caller: Who asks.
-            asked: A count, a tally or a survey.
+            request: A count, a tally or a survey.
         """
-        served = self.served(name, caller)
-        if served is None:
-            raise Refusal(400, "the public model reads no documents to count", param="model")
-        found = self._llm(name, served, caller).run(asked, served.all_units)
-        return cast("PrivateCount | PrivateTally | PrivateSurvey", found)
+        served = self.counted_corpus(name, caller)
+        found = self._llm(name, served, caller).run(request, served.all_units)
+        return cast("ReleasedNumbers", found)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
         """The answer of an ended stream, with its guarantee: that of the public model is whole."""
@@ -174,7 +185,7 @@ class Catalogue:
 
     def memory(self, name: str, caller: Caller) -> AnswerMemory | None:
         """The memory of answers released to a caller before."""
-        served = self.served(name, caller)
+        served = self.corpus(name, caller)
         if self._memory is None or served is None:
             return None
         return AnswerMemory(
@@ -193,14 +204,14 @@ class Catalogue:
             caller: Who asks.
             most: How many.
         """
-        self.served(name, caller)
+        self.corpus(name, caller)
         if self._memory is None or not self._memory.exists():  # reading makes no file
             return []
         own = MemoryScope(name, caller.name or "", part_of(None), caller.id or "")
         return self._answer_file(self._memory).newest(own, most)
 
     def check(self) -> None:
-        """See that answers can be paid for and kept.
+        """Check that answers can be paid for and kept.
 
         Raises:
             LedgerError: The ledger cannot be written, or its file is another one.
@@ -222,8 +233,48 @@ class Catalogue:
         mine = {("corpus", name), ("caller", caller.name)}
         return [one for one in self.ledger.status() if (one.kind, one.name) in mine]
 
+    def budget(self, name: str, caller: Caller) -> dict[str, Any]:
+        """Budgets that an answer comes out of, and how many answers they pay for. Public."""
+        config, plan = self.config(name), self.plan(name, Request.of("answer"))
+        scopes = [
+            {**scope_view(one, config.delta, plan.rho), **answers_of(one, plan.rho)}
+            for one in self.budgets(name, caller)
+        ]
+        left = [one["answers_left"] for one in scopes if one["answers_left"] is not None]
+        return {
+            "model": name,
+            "epsilon": config.epsilon,
+            "delta": config.delta,
+            "answers_left": min(left, default=None),
+            "calls": self._calls(config, plan),
+            "scopes": scopes,
+        }
+
+    def _calls(self, config: PrivacyConfig, plan: Plan[Any]) -> dict[str, int | None] | None:
+        """About how many calls of a reader an answer and a count take; None without a reader.
+
+        One of them is None where only the documents tell.
+        """
+        if self._options.get("reader") is None:
+            return None
+        return {
+            "answer": plan.calls,
+            "count": config.max_calls or self._options.get("max_calls"),
+        }
+
+    def owned_budget(self, one: ScopeStatus, delta: float) -> dict[str, Any]:
+        """A budget as its owner sees it: a caller's pays for answers of the most expensive corpus.
+
+        Args:
+            one: The budget.
+            delta: At which epsilon is given.
+        """
+        names = [one.name] if one.kind == "corpus" else list(self.corpora)
+        unknown = PrivacyConfig.create(delta=delta).rho(booked=True)
+        return scope_view(one, delta, max(map(self.price, names), default=unknown))
+
     def has_budget(self, name: str) -> bool:
-        """Whether the answers of a corpus are limited."""
+        """True where the answers of a corpus are limited."""
         return any(
             (one.kind, one.name) == ("corpus", name) and one.budget is not None
             for one in self.ledger.status()
@@ -233,31 +284,18 @@ class Catalogue:
         """The settings of a corpus. Public."""
         return PrivacyConfig.create(**self.corpora[name].settings)
 
-    def calls(self, name: str) -> dict[str, int | None] | None:
-        """About how many calls of a reader an answer and a count take. Public.
-
-        Returns:
-            None without a reader; of one of them None where only the documents tell.
-        """
-        if self._options.get("reader") is None:
-            return None
-        config = self.config(name)
-        most = config.max_calls or self._options.get("max_calls")
-        found = as_retriever(self.corpora[name].documents, units=config.units).aim
-        return {"answer": min(found, most) if found and most else found or most, "count": most}
-
-    def plan(self, name: str, asked: Request) -> Plan[Any]:
-        """What a request to a corpus may cost, by the public bound."""
+    def plan(self, name: str, request: Request) -> Plan[Any]:
+        """Plan of a request to a corpus: its price by the public bound."""
         served = self.corpora[name]
         own = {**self._options, **served.settings, "ledger": self.ledger, "corpus": name}
-        documents = served.documents if asked.kind == "answer" else served.all_units
-        return PrivateContextLLM(self._model, **own).plan(documents, asked)
+        documents = served.documents if request.kind == "answer" else served.all_units
+        return PrivateContextLLM(self._model, **own).plan(documents, request)
 
     def price(self, name: str) -> float:
         """Zcdp rho of one answer of a corpus, by the public bound."""
         return self.plan(name, Request.of("answer")).rho
 
-    def _llm(self, name: str, served: Served | None, caller: Caller) -> PrivateContextLLM:
+    def _llm(self, name: str, served: ServedCorpus | None, caller: Caller) -> PrivateContextLLM:
         # No document is read: there is nothing to charge, to confirm, or for a reader to do.
         own: dict[str, Any] = {"unsupported": "ignore"}
         own |= {"reader": None, "max_calls": None, "polish": False}
@@ -277,9 +315,9 @@ class Catalogue:
         self.ledger.close()
 
 
-def _conversation(asked: Request) -> str:
+def _conversation(request: Request) -> str:
     """The whole of it, for a model that talks with the caller and asks no documents."""
-    if not asked.turns:
-        return asked.asked()
-    turns = (*asked.turns, ("User", asked.asked()))
+    if not request.turns:
+        return request.asked()
+    turns = (*request.turns, ("User", request.asked()))
     return "\n".join(f"{who}: {text}" for who, text in turns)

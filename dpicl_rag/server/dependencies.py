@@ -1,4 +1,4 @@
-"""Services behind the endpoints, and who asks: parameters that FastAPI fills in."""
+"""Dependencies of endpoints, which FastAPI fills in: the server's parts, and who asks."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,7 +10,6 @@ from fastapi import Depends, Request
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller, KeyFile, RunKey
 from dpicl_rag.server.audits import Auditor
-from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.delivery import GONE
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Jobs
@@ -18,12 +17,13 @@ from dpicl_rag.server.metrics import Metrics
 from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_log import Exchange, RequestLog
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.tool_sessions import ToolSessions
 from dpicl_rag.server.uploads import Uploads
 
 
 @dataclass(frozen=True)
-class Services:
+class ServerParts:
     """Everything that endpoints use: arguments of ``create_app``, and what is made of them.
 
     Attributes:
@@ -31,7 +31,7 @@ class Services:
         run_key: That key; None where keys were made.
     """
 
-    catalogue: Catalogue
+    service: Service
     keys: KeyFile | None
     run_key: RunKey | None
     admission: Admission
@@ -63,11 +63,11 @@ class Services:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """What goes on beside the requests; it has ended when the block has."""
+        """Work beside the requests; it has ended when the block has."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.tool_sessions.run())
             if self.syncs is not None:
-                await stack.enter_async_context(one_task(self.syncs.run(self.catalogue)))
+                await stack.enter_async_context(one_task(self.syncs.run(self.service)))
             yield
 
     async def close(self) -> None:
@@ -77,22 +77,22 @@ class Services:
         if self.uploads is not None:
             self.uploads.close()
         # A stream's end pays and refunds: the ledger is closed after the last one.
-        await self.admission.end(self.catalogue.close)
+        await self.admission.end(self.service.close)
         if self.keys is not None:
             self.keys.close()
 
 
-async def _services_of(request: Request) -> Services:
-    found: Services = request.app.state.services
+async def _parts_of(request: Request) -> ServerParts:
+    found: ServerParts = request.app.state.parts
     return found
 
 
-Using = Annotated[Services, Depends(_services_of)]
-"""Of an endpoint: the services."""
+Using = Annotated[ServerParts, Depends(_parts_of)]
+"""An endpoint's parameter: the server's parts."""
 
 
-def _caller_of(request: Request, services: Using) -> Caller:
-    known = services.keys or services.run_key
+def _caller_of(request: Request, parts: Using) -> Caller:
+    known = parts.keys or parts.run_key
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     found = known.find(key.strip()) if known is not None and scheme.lower() == "bearer" else None
     if found is None:
@@ -107,7 +107,7 @@ def _caller_of(request: Request, services: Using) -> Caller:
 
 
 Asking = Annotated[Caller, Depends(_caller_of)]
-"""Of an endpoint: who asks; without a key of the server nobody gets there."""
+"""An endpoint's parameter: who asks; without a key of the server nobody gets there."""
 
 
 def _owner_of(caller: Asking) -> Caller:
@@ -121,4 +121,4 @@ def _owner_of(caller: Asking) -> Caller:
 
 
 Owning = Annotated[Caller, Depends(_owner_of)]
-"""Of an endpoint: the owner who asks; other callers get a 403."""
+"""An endpoint's parameter: the owner who asks; other callers get a 403."""
