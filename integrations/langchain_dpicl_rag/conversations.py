@@ -105,7 +105,7 @@ def _blocks(message: BaseMessage) -> list[Any]:
     return [content] if isinstance(content, str) else content
 
 
-def asked(input: Any, input_key: str, *beside: str) -> Conversation:
+def read_input(input: Any, input_key: str, *beside: str) -> Conversation:
     """Read the input of a chain. All of it is public.
 
     Args:
@@ -164,7 +164,7 @@ def _after(history: Any, question: str) -> Conversation:
     if not history:
         return Conversation(question)
     if isinstance(history, str):
-        return Conversation(question, _spoken(history))
+        return Conversation.of(_spoken(history), (), question=question)
     try:
         messages = convert_to_messages(history)
     except (NotImplementedError, TypeError, ValueError):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, cast
 
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from dpicl_rag.framework_bridge import refuse
+from dpicl_rag.framework_bridge import refuse, split_fields
+from dpicl_rag.requests import AnswerFields
 from dpicl_rag.retrieval import Documents
 
 DOCUMENTS = "documents"
 """The keyword under which callers pass documents."""
-
-FRESH = "fresh"
-"""The keyword by which documents are asked again where the memory has the answer."""
 
 
 class SealedDocuments:
@@ -82,8 +80,10 @@ def unseal(value: Any) -> Any:
     return value._unseal() if isinstance(value, SealedDocuments) else value
 
 
-def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: bool) -> Documents:
-    """The documents of a model call, ready for the core.
+def read_arguments(
+    arguments: dict[str, Any], blocks: Sequence[str], *, allow_public: bool
+) -> tuple[Documents, AnswerFields]:
+    """Documents of a model call, ready for the core, and fields of its question.
 
     Args:
         arguments: Keyword arguments of the call.
@@ -95,15 +95,16 @@ def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: 
         ConfigurationError: Documents come both ways, or the call brings an argument that the
             private path does not know.
     """
+    fields, others = split_fields(arguments)
     refuse(
-        set(arguments) - {DOCUMENTS, FRESH, "stream"},
+        others.keys() - {DOCUMENTS, "stream"},
         "not an argument of a private call; settings are given when the model is made",
     )
     documents = unseal(arguments.get(DOCUMENTS))
     if blocks and documents is not None:
         raise ConfigurationError("give documents by documents= or as text-plain blocks, not both")
     if documents is not None:
-        return cast("Documents", documents)  # the core takes those of LangChain too
+        return cast("Documents", documents), fields  # the core takes those of LangChain too
     if not blocks and not allow_public:
         raise MissingDocumentsError(
             "no documents were given, and what a prompt says is public; pass documents=... to "
@@ -111,4 +112,4 @@ def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: 
             "documents into a prompt, or make the model with allow_public=True to let it answer "
             "without any"
         )
-    return blocks
+    return blocks, fields
