@@ -8,10 +8,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dpicl_rag._packaged import optional
+from dpicl_rag.auditing.attacks import AgreementAudit, ExtractionAudit
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.channels import ChannelAudit
-from dpicl_rag.auditing.colluding_units import AgreementAudit
-from dpicl_rag.auditing.extraction import ExtractionAudit
 from dpicl_rag.auditing.near_ties import AttackName, NearTieAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
-from dpicl_rag.ledger import delta_pool, entries, ledger_schema, parts, unit_key, unit_spend
+from dpicl_rag.ledger import delta_pool, entries, ledger_schema, ledger_units, parts
 from dpicl_rag.ledger.budgets import Period, budgets, day_of, warn_of_no_budget
 from dpicl_rag.ledger.fixed_point import charge, exact, exact_delta
+from dpicl_rag.ledger.ledger_units import require_units
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.ledger.scope import (
     Scope,
@@ -27,7 +28,6 @@ from dpicl_rag.ledger.scope import (
     require_name,
 )
 from dpicl_rag.ledger.status import ScopeStatus
-from dpicl_rag.ledger.unit_key import require_units
 
 
 class Ledger:
@@ -88,7 +88,7 @@ class Ledger:
         try:
             self._database.make_ready(self._make)
             # After the tables: a key beside a file without tables then means that it was lost.
-            self._key = unit_key.settle_key(self._database, key)
+            self._key = ledger_units.settle_key(self._database, key)
             self._closed = False
             if self._database.read(
                 lambda connection: entries.find_stale(connection, int(clock()), stale_after)
@@ -295,7 +295,7 @@ class Ledger:
         def note(connection: sqlite3.Connection) -> None:
             scope = find_or_add(connection, "corpus", name)
             note_payer(connection, scope, name)
-            unit_spend.forget(connection, scope, digests, day_of(self._clock()))
+            ledger_units.forget(connection, scope, digests, day_of(self._clock()))
 
         self._database.write(note)
 
@@ -406,7 +406,7 @@ class Ledger:
 
     def _make(self, connection: sqlite3.Connection) -> None:
         is_empty = not ledger_schema.LEDGER.version_of(connection)
-        if is_empty and unit_key.key_path(self._path).exists():
+        if is_empty and ledger_units.key_path(self._path).exists():
             raise LedgerError(
                 f"the ledger {self._path} is gone but its key is there; restore the ledger, or "
                 "remove the key as well to start with nothing spent"

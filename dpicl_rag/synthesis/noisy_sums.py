@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 import torch
 
-from dpicl_rag.mechanisms.base import ChargedAlike
 from dpicl_rag.mechanisms.points import GRID, clipped_sum, points, public_point, spread
-from dpicl_rag.mechanisms.selection import argmax_distribution, flip_distribution
+from dpicl_rag.mechanisms.selection import ChargedAlike, argmax_distribution, flip_distribution
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import likeliest
 

@@ -44,12 +44,13 @@ from dpicl_rag.framework_bridge import (
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.requests import AnswerFields
 from dpicl_rag.results import PrivateAnswer
-from langchain_dpicl_rag.conversations import read, seal_blocks
-from langchain_dpicl_rag.sealed_documents import (
+from langchain_dpicl_rag.conversations import (
     DOCUMENTS,
     SealedCall,
     SealedDocuments,
+    read,
     read_arguments,
+    seal_blocks,
 )
 
 Config: TypeAlias = RunnableConfig | None

@@ -34,8 +34,7 @@ from langchain_dpicl_rag import (
     PrivateLLM,
     PrivateRetrievalChain,
 )
-from langchain_dpicl_rag.conversations import read
-from langchain_dpicl_rag.sealed_documents import SealedDocuments
+from langchain_dpicl_rag.conversations import SealedDocuments, read
 from langchain_dpicl_rag.vector_stores import private_retriever
 from tests.integrations.langchain.support import (
     QUESTION,

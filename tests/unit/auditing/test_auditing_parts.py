@@ -25,6 +25,7 @@ from dpicl_rag.auditing import (
     audit_synthetic,
     epsilon_lower_bound,
 )
+from dpicl_rag.auditing.attacks import ExtractionAudit, longest_run
 from dpicl_rag.auditing.canaries import (
     Released,
     _best_event,
@@ -35,7 +36,6 @@ from dpicl_rag.auditing.canaries import (
     total_variation,
     worst_canary,
 )
-from dpicl_rag.auditing.extraction import ExtractionAudit, longest_run
 from dpicl_rag.auditing.near_ties import NearTie, NearTieAudit
 from dpicl_rag.auditing.neighbours import enumerate_outputs, exact_epsilon, realised_range
 from dpicl_rag.auditing.worst_models import worst_speech
