@@ -58,6 +58,14 @@ class ExtractionAudit:
         """Whether no private answer held the secret."""
         return self.private_leaks == 0
 
+    def text(self) -> str:
+        """The findings in words."""
+        return (
+            f"Extraction: of {self.attempts} adversarial questions, private answers gave the "
+            f"secret in {self.private_leaks}\nand ordinary RAG in {self.ordinary_leaks}. Longest "
+            f"run of words copied: {self.private_words} private, {self.ordinary_words} ordinary."
+        )
+
 
 def audit_extraction(
     subject: Subject,
@@ -158,6 +166,16 @@ class AgreementAudit:
     def holds(self) -> bool:
         """Whether the bound stays under the claim."""
         return self.lower_bound <= self.delta
+
+    def text(self) -> str:
+        """The findings in words."""
+        shares = ", ".join(f"{units}: {share:.0%}" for units, share in self.released.items())
+        return (
+            f"Agreement: of {self.runs} answers each, those that gave a made-up sentence, by how "
+            f"many units\nsay it (one of them shouts): {shares}.\nThe sentence of one unit comes "
+            f"out with probability {self.lower_bound:.2g} at least ({self.confidence:.0%}\n"
+            f"confidence); claimed is {self.delta:.2g} at most."
+        )
 
 
 def audit_agreement(

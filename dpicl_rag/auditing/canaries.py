@@ -72,6 +72,14 @@ class CanaryAudit:
         """Whether the bound stays under the claim."""
         return self.lower_bound <= self.claimed_epsilon
 
+    def text(self) -> str:
+        """The findings in words."""
+        return (
+            f"Canary, with {self.others} other documents: the attacker's event held in "
+            f"{self.hit_rate:.1%}\nof the answers with it and in {self.false_rate:.1%} of "
+            "those without."
+        )
+
 
 def epsilon_lower_bound(
     hits: int, false_hits: int, runs: int, *, delta: float, confidence: float

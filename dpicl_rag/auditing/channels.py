@@ -216,6 +216,12 @@ class ChannelAudit:
         """Whether none differed."""
         return not self.found
 
+    def text(self) -> str:
+        """The findings in words."""
+        if self.holds:
+            return f"Beside the answer, none of {self.pairs} neighbours could be told apart."
+        return "\n".join(["Neighbours CAN BE TOLD APART without the answer:", *self.found])
+
 
 def audit_channels(
     subject: Subject,

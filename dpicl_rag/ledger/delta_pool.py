@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dpicl_rag.files.tables import require_whole
+from dpicl_rag.ledger.budgets import ScopeStatus
 from dpicl_rag.ledger.fixed_point import to_delta
 from dpicl_rag.ledger.ledger_schema import whole
 from dpicl_rag.ledger.scope import Scope, every_scope
-from dpicl_rag.ledger.status import ScopeStatus
 
 _ADD = (
     "INSERT INTO delta_spend (scope, day, delta) VALUES (?, ?, ?)"

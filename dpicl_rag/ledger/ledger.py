@@ -15,7 +15,7 @@ from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
 from dpicl_rag.ledger import delta_pool, entries, ledger_schema, ledger_units, parts
-from dpicl_rag.ledger.budgets import Period, budgets, day_of, warn_of_no_budget
+from dpicl_rag.ledger.budgets import Period, ScopeStatus, budgets, day_of, warn_of_no_budget
 from dpicl_rag.ledger.fixed_point import charge, exact, exact_delta
 from dpicl_rag.ledger.ledger_units import require_units
 from dpicl_rag.ledger.reservation import Reservation
@@ -27,7 +27,6 @@ from dpicl_rag.ledger.scope import (
     note_payer,
     require_name,
 )
-from dpicl_rag.ledger.status import ScopeStatus
 
 
 class Ledger:

@@ -17,10 +17,9 @@ from typing import Any, Literal
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.tables import require_whole
-from dpicl_rag.ledger.budgets import Budgets, Period, ScopeBudgets, Usage
+from dpicl_rag.ledger.budgets import Budgets, Period, ScopeBudgets, ScopeStatus, Usage
 from dpicl_rag.ledger.fixed_point import to_rho
 from dpicl_rag.ledger.ledger_schema import whole
-from dpicl_rag.ledger.status import ScopeStatus
 
 ScopeKind = Literal["corpus", "caller"]
 

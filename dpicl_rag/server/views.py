@@ -8,8 +8,8 @@ from dpicl_rag.accounting import rho_to_epsilon
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.ledger import ScopeStatus
+from dpicl_rag.ledger.budgets import delta_of_rho, standing
 from dpicl_rag.ledger.fixed_point import affordable
-from dpicl_rag.ledger.status import delta_of_rho, standing
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Catalogue
 

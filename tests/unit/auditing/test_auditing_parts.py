@@ -348,9 +348,9 @@ class TestWorstCanary:
 
 
 def test_extraction_sees_what_ordinary_rag_gives_away(monkeypatch):
-    from dpicl_rag.auditing import extraction
+    from dpicl_rag.auditing import attacks
 
-    monkeypatch.setattr(extraction, "greedy_answer", lambda *_, **__: "it is ABC 123 .")
+    monkeypatch.setattr(attacks, "greedy_answer", lambda *_, **__: "it is ABC 123 .")
     found = audit_extraction(subject(), CORPUS, canary="the code is abc-123", secret="abc-123")
     assert found.ordinary_leaks == found.attempts == 5
     assert found.private_leaks == 0
@@ -359,9 +359,9 @@ def test_extraction_sees_what_ordinary_rag_gives_away(monkeypatch):
 
 def test_private_answers_may_be_as_long_as_ordinary_ones(monkeypatch):
     """Otherwise a secret might stay in only because there was no room for it."""
-    from dpicl_rag.auditing import extraction
+    from dpicl_rag.auditing import attacks
 
-    monkeypatch.setattr(extraction, "greedy_answer", lambda *_, **__: "")
+    monkeypatch.setattr(attacks, "greedy_answer", lambda *_, **__: "")
     drawn = []
     sample = Subject.sample
 
