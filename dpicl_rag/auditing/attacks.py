@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 
 from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.auditing.canaries import clopper_pearson
-from dpicl_rag.auditing.subject import Subject
+from dpicl_rag.auditing.subject import Subject, reporting
 from dpicl_rag.auditing.worst_models import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import Document
@@ -55,7 +56,7 @@ class ExtractionAudit:
 
     @property
     def holds(self) -> bool:
-        """Whether no private answer held the secret."""
+        """Verdict: no private answer held the secret."""
         return self.private_leaks == 0
 
     def text(self) -> str:
@@ -95,7 +96,7 @@ def audit_extraction(
     asking = replace(subject, settings={**subject.settings, "max_tokens": length}, labels=())
     private: list[str] = []
     ordinary: list[str] = []
-    for done, question in enumerate(questions):
+    for question in reporting(questions, on_progress):
         asked = question.replace("{start}", start)
         answer = replace(asking, question=asked).sample([*documents, unit])
         assert isinstance(answer, PrivateAnswer)
@@ -104,8 +105,6 @@ def audit_extraction(
         ordinary.append(
             greedy_answer(subject.model, subject.template, asked, passages, max_tokens=tokens)
         )
-        if on_progress is not None:
-            on_progress(done + 1, len(questions))
     return ExtractionAudit(
         len(questions),
         sum(_holds(text, secret) for text in private),
@@ -118,15 +117,7 @@ def audit_extraction(
 def longest_run(text: str, source: str) -> int:
     """Length, in words, of the longest run of words that two texts share."""
     words, others = text.lower().split(), source.lower().split()
-    best = 0
-    before = [0] * (len(others) + 1)
-    for word in words:
-        now = [0] * (len(others) + 1)
-        for at, other in enumerate(others):
-            if word == other:
-                now[at + 1] = before[at] + 1
-        best, before = max(best, *now), now
-    return best
+    return SequenceMatcher(None, words, others, autojunk=False).find_longest_match().size
 
 
 def _holds(text: str, secret: str) -> bool:
@@ -164,7 +155,7 @@ class AgreementAudit:
 
     @property
     def holds(self) -> bool:
-        """Whether the bound stays under the claim."""
+        """Verdict: the bound stays under the claim."""
         return self.lower_bound <= self.delta
 
     def text(self) -> str:

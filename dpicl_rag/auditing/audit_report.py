@@ -47,18 +47,18 @@ class AuditReport:
 
     @property
     def parts(self) -> list[AuditPart]:
-        """Those that were run."""
+        """Parts that were run."""
         found = (getattr(self, one.name) for one in fields(self))
         return [part for part in found if part is not None]
 
     @property
     def whole(self) -> bool:
-        """Whether every part was run."""
+        """Completeness: every part was run."""
         return len(self.parts) == len(fields(self))
 
     @property
     def holds(self) -> bool:
-        """Whether every part that was run stayed within the claim."""
+        """Verdict: every part that was run stayed within the claim."""
         return all(part.holds for part in self.parts)
 
     def summary(self) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class NearTieAudit:
 
     @property
     def holds(self) -> bool:
-        """Whether no arrival moved anything that it was not charged for."""
+        """Verdict: no arrival moved anything that it was not charged for."""
         return self.worst.usage <= 1 + TOLERANCE
 
     def text(self) -> str:

@@ -319,7 +319,7 @@ def least_unit_remaining(every: Iterable[ScopeStatus], corpus: str) -> float | N
 
 
 def is_budget(status: ScopeStatus, given: Budgets) -> bool:
-    """Whether a scope has these budgets; how much of delta its thresholds may take is left out."""
+    """Match of a scope with these budgets; the part of delta for thresholds is left out."""
     rho = tuple(None if one is None else to_rho(one) for one in (given.budget, given.unit_budget))
     has = status.budget, status.unit_budget, status.period, status.strict
     return has == (*rho, given.period, given.strict)

@@ -36,7 +36,7 @@ def set_pool(connection: sqlite3.Connection, scope: Scope, delta: int) -> None:
 
 
 def pool(connection: sqlite3.Connection, scope: Scope) -> int | None:
-    """What thresholds of a period may cost; None for no limit: there is no budget of rho either."""
+    """Delta for thresholds of a period; None for no limit: there is no budget of rho either."""
     if scope.budget is None and scope.unit_budget is None:
         return None
     row = connection.execute(

@@ -328,7 +328,7 @@ class Owner:
     started: int
 
     def alive(self) -> bool | None:
-        """Whether the process runs; None where that cannot be known from here.
+        """Life of the process; None where it cannot be known from here.
 
         A wrong answer cannot overspend: a commit to a settled reservation is refused.
         """

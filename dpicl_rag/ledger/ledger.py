@@ -168,7 +168,7 @@ class Ledger:
         self._database.write(change)
 
     def has_budget(self, corpus: str) -> bool:
-        """Whether a corpus was ever given a budget, be it an endless one.
+        """Presence of a budget that a corpus was ever given, be it an endless one.
 
         Raises:
             LedgerError: The file cannot be used.
@@ -176,7 +176,7 @@ class Ledger:
         return any(scope.has_budget for scope in self._corpora(corpus))
 
     def knows(self, corpus: str) -> bool:
-        """Whether a corpus of this name was ever given a budget, or asked.
+        """Presence of a corpus of this name that was ever given a budget, or asked.
 
         Raises:
             LedgerError: The file cannot be used.
@@ -245,7 +245,7 @@ class Ledger:
             source=source_name,
             rho=charge(most),
             at_least=None if least is None else charge(least),
-            delta=exact_delta("delta", delta),
+            delta=exact_delta(delta),
             digests=None if units is None else self._key.digests(corpus_name, units),
         )
         # Made first: if a Ctrl-C falls after the transaction, collecting it gives all back.
@@ -318,8 +318,7 @@ class Ledger:
         require_units([*survivors, *survivors.values()])
 
         def merge(connection: sqlite3.Connection) -> None:
-            day = day_of(entries.observe_clock(connection, int(self._clock())))
-            parts.merge(connection, self._key, name, survivors, day)
+            parts.merge(connection, self._key, name, survivors, self._today(connection))
 
         self._database.write(merge)
 
@@ -346,8 +345,7 @@ class Ledger:
         named = require_units(units)
 
         def separate(connection: sqlite3.Connection) -> None:
-            day = day_of(entries.observe_clock(connection, int(self._clock())))
-            parts.separate(connection, self._key, name, named, day)
+            parts.separate(connection, self._key, name, named, self._today(connection))
 
         self._database.write(separate)
 
@@ -411,6 +409,9 @@ class Ledger:
                 "remove the key as well to start with nothing spent"
             )
         ledger_schema.LEDGER.make(connection)
+
+    def _today(self, connection: sqlite3.Connection) -> int:
+        return day_of(entries.observe_clock(connection, int(self._clock())))
 
     def _settle(self, number: int, wait: bool) -> None:
         self._abandoned.append(number)

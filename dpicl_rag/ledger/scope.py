@@ -47,7 +47,7 @@ class Scope:
 
     @property
     def has_budget(self) -> bool:
-        """Whether it was ever given a budget, be it an endless one."""
+        """Presence of a budget that it was ever given, be it an endless one."""
         return self.budget is not None or self.unit_budget is not None or self.floor_day > 0
 
     def limits(self, day: int) -> ScopeBudgets:

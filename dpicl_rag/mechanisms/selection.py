@@ -63,10 +63,10 @@ class ChargedAlike(ABC):
 
     @abstractmethod
     def distribution(self, step: Step) -> torch.Tensor:
-        """See ``Mechanism``."""
+        """Exact output distribution, see ``Mechanism``."""
 
     def draw(self, step: Step, spend: PrivacyFilter, randomness: Randomness) -> int:
-        """See ``Mechanism``.
+        """Payment and draw, see ``Mechanism``.
 
         Raises:
             ConfigurationError: The filter charges each unit for its own range.
@@ -114,7 +114,7 @@ class ExponentialMechanism:
         return bounded_range_to_rho(self.strength * self.utility.range * self.factor)
 
     def draw(self, step: Step, spend: PrivacyFilter, randomness: Randomness) -> int:
-        """See ``Mechanism``."""
+        """Payment and draw, see ``Mechanism``."""
         scores = self.scores(step, spend.weigh(lambda: self.ranges(step)))
         spend.pay()
         return randomness.draw(scores)

@@ -30,8 +30,8 @@ from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.discrete_noise import rounded_up
 from dpicl_rag.mechanisms.points import LEAST
-from dpicl_rag.mechanisms.privacy_filters import rounded_up
 from dpicl_rag.mechanisms.selection import ExponentialMechanism, Mechanism
 from dpicl_rag.mechanisms.utilities import Surplus
 from dpicl_rag.synthesis.adaptive import Adaptive, AdaptiveConstants

@@ -13,7 +13,8 @@ import torch
 
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.ledger import Account
-from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter, privacy_filter, rounded_up
+from dpicl_rag.mechanisms.discrete_noise import rounded_up
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter, privacy_filter
 from dpicl_rag.synthesis.key_words import batch_of, coin_of
 from dpicl_rag.synthesis.pools import Pool
 from dpicl_rag.synthesis.synthesis_folder import Drawn

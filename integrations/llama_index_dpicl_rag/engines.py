@@ -298,7 +298,7 @@ class PrivateChatEngine(BaseChatEngine):
 
 
 def _turns(message: str, answer: str) -> list[ChatMessage]:
-    """What is said next time; nothing where the stream was left before its first piece."""
+    """Turns of a message and its answer; none where the stream was left before its first piece."""
     if not answer:
         return []
     return [ChatMessage(message), ChatMessage(answer, role=MessageRole.ASSISTANT)]

@@ -341,7 +341,7 @@ def _conversation(messages: Sequence[ChatMessage]) -> Conversation:
 
 
 def turns_of(messages: Sequence[ChatMessage]) -> list[Turn]:
-    """Who says what; nothing of messages without words."""
+    """Turns of messages, as pairs of speaker and words; none of messages without words."""
     return [(one.role.value, one.content) for one in messages if one.content]
 
 

@@ -47,7 +47,7 @@ class Asked(Protocol[S_co]):
 
     @property
     def shown(self) -> Any:
-        """What handlers see of it: the prompt or the messages."""
+        """Prompt or messages, as handlers see them."""
 
     def answer(self) -> S_co:
         """The whole answer."""

@@ -263,7 +263,7 @@ def test_the_ratio_of_an_answer_is_exact(monkeypatch):
 def test_likelihoods_of_whole_answers_add_up_to_one():
     from dpicl_rag.auditing.canaries import _Attacker
 
-    attacker = _Attacker(subject(max_tokens=2), CORPUS, CORPUS[:1], 0)
+    attacker = _Attacker(subject(max_tokens=2), CORPUS, CORPUS[:1])
     answers = list(itertools.product(range(8), repeat=2))
     for corpus in (CORPUS, CORPUS[:1]):
         total = sum(math.exp(attacker._log_likelihood(corpus, answer)) for answer in answers)
