@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.answering.follow_ups import last_question
-from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.worker_threads import in_steps
 from dpicl_rag.configuration import Settings
 from dpicl_rag.errors import ConfigurationError, DPICLError
@@ -100,10 +100,6 @@ class PrivateCall:
         """The answer piece by piece."""
         return self.llm.stream(self.question, self.documents, **self.fields)
 
-    def astream(self) -> AsyncPrivateStream:
-        """``stream`` with the search and each draw in a worker thread."""
-        return self.llm.astream(self.question, self.documents, **self.fields)
-
     def pieces(
         self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]
     ) -> Generator[T, None, None]:
@@ -123,7 +119,7 @@ class PrivateCall:
         self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]
     ) -> AsyncGenerator[T, None]:
         """``pieces`` with the search and each draw in a worker thread."""
-        async with self.astream() as stream:
+        async with self.llm.astream(self.question, self.documents, **self.fields) as stream:
             async for piece in stream:
                 for one in shown(piece, None):
                     yield one

@@ -14,7 +14,7 @@ from pathlib import Path
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
-from dpicl_rag.ledger import delta_pool, entries, ledger_schema, ledger_units, parts
+from dpicl_rag.ledger import entries, ledger_schema, ledger_units, parts
 from dpicl_rag.ledger.budgets import Period, ScopeStatus, budgets, day_of, warn_of_no_budget
 from dpicl_rag.ledger.fixed_point import charge, exact, exact_delta
 from dpicl_rag.ledger.ledger_units import require_units
@@ -273,7 +273,7 @@ class Ledger:
 
         def collect(connection: sqlite3.Connection) -> list[ScopeStatus]:
             day = day_of(entries.latest_time(connection, int(self._clock())))
-            return delta_pool.every_status(connection, day)
+            return [scope.status(connection, day) for scope in every_scope(connection)]
 
         return self._database.read(collect)
 
