@@ -127,7 +127,7 @@ class PrivateCall:
                 yield one
 
 
-KEYWORDS = frozenset(FIELDS["answer"]).difference(CONVERSATION)
+KEYWORDS = tuple(name for name in FIELDS["answer"] if name not in CONVERSATION)
 """Fields of an answer for which frameworks have no place of their own."""
 
 
