@@ -26,7 +26,7 @@ from dpicl_rag.knowledge.public_knowledge import as_knowledge
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
-from dpicl_rag.ledger.status import least_remaining
+from dpicl_rag.ledger.budgets import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import PromptTemplate

@@ -22,9 +22,8 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
-from dpicl_rag.mechanisms.privacy_filters import rounded_up
-from dpicl_rag.mechanisms.selection import ExponentialMechanism
+from dpicl_rag.mechanisms.discrete_noise import rounded_up
+from dpicl_rag.mechanisms.selection import ExponentialMechanism, Mechanism
 from dpicl_rag.mechanisms.utilities import (
     Likeliest,
     LogProb,

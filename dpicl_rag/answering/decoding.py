@@ -22,9 +22,9 @@ from dpicl_rag.language_models.base import (
     Rows,
 )
 from dpicl_rag.language_models.out_of_memory import enough_memory
-from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
 

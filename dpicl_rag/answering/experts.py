@@ -17,9 +17,9 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.readers.notes import UnitReading
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger import Account
-from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.prompts import Prompt
 from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search

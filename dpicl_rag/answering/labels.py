@@ -21,7 +21,7 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading, choices
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.methods.registry import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, label_tokens

@@ -14,8 +14,7 @@ from typing import Any, Generic, TypeVar
 from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.support import SupportCount
-from dpicl_rag.mechanisms.base import Charged
-from dpicl_rag.mechanisms.selection import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import Charged, ExponentialMechanism
 from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search
 

@@ -17,9 +17,9 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speak
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading
 from dpicl_rag.ledger.account import Account, open_account
-from dpicl_rag.ledger.status import least_unit_remaining
-from dpicl_rag.mechanisms.base import Charged
+from dpicl_rag.ledger.budgets import least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.retrieval.retrievers import Documents, as_retriever
 from dpicl_rag.retrieval.search import Search

@@ -19,10 +19,10 @@ from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
 from dpicl_rag.language_models.tokenizer import Tokenizer
-from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter
 from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Mechanism
 
 SentenceVotes = Callable[[int, Sequence[int], int], Sequence[Vote | None]]
 """The votes for the next sentence: its number, the tokens released before, most of its tokens."""

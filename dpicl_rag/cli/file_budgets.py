@@ -45,8 +45,7 @@ def give_budgets(book: Ledger, corpora: Iterable[str]) -> None:
 
 def is_in_ledger(book: Ledger, corpus: str, table: settings_file.CorpusTable) -> bool:
     """Whether the budget of the file is that of the ledger."""
-    from dpicl_rag.ledger.budgets import budgets
-    from dpicl_rag.ledger.status import is_budget
+    from dpicl_rag.ledger.budgets import budgets, is_budget
 
     given = budgets(**table.budget_settings)
     return any(

@@ -7,8 +7,8 @@ from typing import Any
 from dpicl_rag.accounting import rho_to_epsilon
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.ledger import ScopeStatus
+from dpicl_rag.ledger.budgets import delta_of_rho, standing
 from dpicl_rag.ledger.fixed_point import affordable
-from dpicl_rag.ledger.status import delta_of_rho, standing
 
 DELTA = 1e-5
 """At which epsilon of an owner's budget is given, where nothing else is said."""

@@ -16,7 +16,7 @@ from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.synthesis.key_words import BAR, LEVELS, Trie, WordList, noise_for
 from dpicl_rag.synthesis.synthesis_run import SynthesisPlan
 from dpicl_rag.synthesis.template import RecordTemplate

@@ -31,10 +31,9 @@ from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.discrete_noise import rounded_up
 from dpicl_rag.mechanisms.points import LEAST
-from dpicl_rag.mechanisms.privacy_filters import rounded_up
-from dpicl_rag.mechanisms.selection import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism, Mechanism
 from dpicl_rag.mechanisms.utilities import Surplus
 from dpicl_rag.synthesis.noisy_sums import (
     Adaptive,

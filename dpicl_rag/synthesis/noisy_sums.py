@@ -33,7 +33,6 @@ import torch
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import ChargedAlike, no_ranges
 from dpicl_rag.mechanisms.points import (
     GRID,
     LARGEST,
@@ -50,7 +49,12 @@ from dpicl_rag.mechanisms.points import (
 )
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.mechanisms.selection import argmax_distribution, flip_distribution
+from dpicl_rag.mechanisms.selection import (
+    ChargedAlike,
+    argmax_distribution,
+    flip_distribution,
+    no_ranges,
+)
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import likeliest
 

@@ -20,7 +20,8 @@ from dpicl_rag.documents import text_unit, unit_of
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.language_models.base import GrowingRows, Input
 from dpicl_rag.ledger import Account
-from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter, privacy_filter, rounded_up
+from dpicl_rag.mechanisms.discrete_noise import rounded_up
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter, privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.synthesis.key_words import batch_of, coin_of

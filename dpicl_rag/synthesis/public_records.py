@@ -203,7 +203,9 @@ def judged(model: LanguageModel, question: str = _QUESTION) -> Keep:
 
     def keep(text: str) -> bool:
         allowance = prompt.allowance(model, model.context_length, room)
-        rows: Any = read_public_row(model, prompt, room=room, informed=model.digest([text], allowance))
+        rows: Any = read_public_row(
+            model, prompt, room=room, informed=model.digest([text], allowance)
+        )
         rows.extend(prompt.suffix)
         yes, no = rows.score(answers).public.tolist()
         return bool(yes > no)

@@ -27,6 +27,7 @@ from dpicl_rag.cli import serve_tools as mcp_room
 from dpicl_rag.cli.options import FieldOptions
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
+from dpicl_rag.framework_bridge import LLMArguments
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import FIELDS, Request
 from dpicl_rag.results import UNSUPPORTED
@@ -40,7 +41,6 @@ from dpicl_rag.server.tool_schemas import (
     ARGUMENTS,
     Arguments,
 )
-from langchain_dpicl_rag.private_models import LLMArguments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
 from tests.support.scripted_model import ScriptedModel

@@ -8,7 +8,7 @@ from pathlib import Path
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from dpicl_rag.answering.settlement import UNSUPPORTED
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.server.dependencies import Using
 
 _FOLDER = Path(__file__).parents[1] / "page"

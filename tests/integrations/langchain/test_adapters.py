@@ -34,8 +34,7 @@ from langchain_dpicl_rag import (
     PrivateLLM,
     PrivateRetrievalChain,
 )
-from langchain_dpicl_rag.conversations import Conversation, read
-from langchain_dpicl_rag.sealed_documents import SealedDocuments
+from langchain_dpicl_rag.conversations import SealedDocuments, read
 from langchain_dpicl_rag.vector_stores import private_retriever
 from tests.integrations.langchain.support import (
     QUESTION,
@@ -114,12 +113,12 @@ class TestModels:
         answer = type(llm).answer
 
         def spy(self, *args, **kwargs):
-            used.append(self.config.stop)
+            used.append(kwargs["stop"])
             return answer(self, *args, **kwargs)
 
         monkeypatch.setattr(type(llm), "answer", spy)
         model(llm).invoke(QUESTION, documents=TEXTS, stop=["\n", "."])
-        assert used == [("\n", ".")]
+        assert used == [["\n", "."]]
         assert llm.config.stop == ()
 
     def test_public_fields_may_be_configured(self, model, llm):
@@ -249,11 +248,12 @@ class TestChat:
         assert llm.template.system == "Answer."
 
     def test_turns(self):
-        one = [HumanMessage("Why?")]
-        assert read(one) == Conversation("Why?")
-        several = [*one, AIMessage("So."), HumanMessage("And?")]
-        assert read(several) == Conversation("And?", (("User", "Why?"), ("Assistant", "So.")))
-        assert read(several[:2]) == Conversation("User: Why?\nAssistant: So.")
+        said = [HumanMessage("Why?"), AIMessage("So."), HumanMessage("And?")]
+        one, two, three = (read(said[: at + 1]) for at in range(3))
+        assert (one.question, one.fields) == ("Why?", {"turns": (), "system": None})
+        turns = (("User", "Why?"), ("Assistant", "So."))
+        assert (three.question, three.fields) == ("And?", {"turns": turns, "system": None})
+        assert (two.question, two.fields["turns"]) == ("User: Why?\nAssistant: So.", ())
 
 
 class TestChain:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dpicl_rag.answering.settlement import UNSUPPORTED
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.server import served_request
 from tests.support.paced_model import ReadingModel
 from tests.support.page import ALONE, ANSWER, QUESTION, SUNDAYS, ask, expect, figures, go, settled
