@@ -166,7 +166,7 @@ def released_before(
         return released if polish is None or not whole else released.polished(polish)
 
     return PrivateStream(
-        (token for token in ()),
+        _no_tokens(),
         tokenizer,
         stop=(),
         max_tokens=max_tokens,
@@ -176,6 +176,10 @@ def released_before(
         close=lambda: None,
         finish=finish,
     )
+
+
+def _no_tokens() -> Generator[int, None, None]:
+    yield from ()
 
 
 def _free_answer(
