@@ -28,6 +28,7 @@ from dpicl_rag.language_models.ray.worker_messages import (
     AskContinuations,
     AskLogProbs,
     AskSum,
+    Code,
     Corrected,
     History,
     Move,
@@ -144,8 +145,7 @@ class Worker:
         """
         held = self._held.pop(rows, {})
         parts = [first, *(held.get(at, b"") for at in range(1, number_of_parts(first)))]
-        reply = parts_of(pickle.dumps(self._reply(parts)))
-        self._replies[rows] = reply
+        self._replies[rows] = reply = self._reply(parts)
         return reply[0]
 
     def more(self, rows: int, at: int) -> bytes:
@@ -153,24 +153,29 @@ class Worker:
         kept = self._replies.get(rows, [])
         return kept[at] if at < len(kept) else b""
 
-    def _reply(self, parts: Sequence[bytes]) -> Reply:
+    def _reply(self, parts: Sequence[bytes]) -> list[bytes]:
+        """The parts of a reply to the parts of a request."""
         bits = self.hello()
+
+        def reply(code: Code, answers: tuple[Answer, ...] = ()) -> list[bytes]:
+            return parts_of(pickle.dumps(Reply(code, bits, answers)))
+
         if self._share is None:
-            return Reply("failed", bits)
+            return reply("failed")
         try:
-            message = message_of(parts)
-            if message is None:
-                return Reply("lacks", bits)
-            request = pickle.loads(message)  # noqa: S301 - from the driver alone
-            request.forget_ended(self._held, self._replies)
             with enough_memory():
-                return Reply("done", bits, self._share.answer(request))
+                message = message_of(parts)
+                if message is None:
+                    return reply("lacks")
+                request = pickle.loads(message)  # noqa: S301 - from the driver alone
+                request.forget_ended(self._held, self._replies)
+                return reply("done", self._share.answer(request))
         except UnknownRowsError:
-            return Reply("lacks", bits)
+            return reply("lacks")
         except NotEnoughMemoryError:
-            return Reply("memory", bits)
+            return reply("memory")
         except BaseException:
-            return Reply("failed", bits)
+            return reply("failed")
 
 
 class Actor(Worker):

@@ -256,17 +256,21 @@ class Sum:
 Answer = Sum | np.ndarray | tuple[Continuation, ...] | None
 
 
+Code = Literal["done", "lacks", "memory", "failed"]
+"""Outcome of a request. ``lacks``: what rows begin with is not there, or a part of the message.
+``memory`` and ``failed``: it cannot be done."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Reply:
     """A worker's reply. Never an error's words.
 
     Attributes:
-        code: ``lacks``: what rows begin with is not there, or a part of the message. ``memory``
-            and ``failed``: it cannot be done.
+        code: See `Code`.
         bits: The digest of the worker's bits, see `bits_of`; empty where it cannot load the model.
         answers: One for each part of the request.
     """
 
-    code: Literal["done", "lacks", "memory", "failed"]
+    code: Code
     bits: str
     answers: tuple[Answer, ...] = ()
