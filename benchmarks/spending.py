@@ -41,7 +41,7 @@ from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.answering.answer_plan import answer_plan
-from dpicl_rag.answering.canonical_form import Vote, canonical_form
+from dpicl_rag.answering.canonical_form import SentenceVote, canonical_form
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.question import Question
@@ -262,7 +262,7 @@ class Reader:
         tokenizer = self._model.tokenizer
         return TEMPLATE.cut(tokenizer, case.question), tokenizer.encode(f" {case.disease}.")
 
-    def votes(self, case: Case) -> list[Vote | None]:
+    def votes(self, case: Case) -> list[SentenceVote | None]:
         """What experts that state the answer would vote for, each asked alone."""
         model, most = self._model, SENTENCE_TOKENS
         prompt = TEMPLATE.cut(model.tokenizer, case.question)
@@ -280,7 +280,7 @@ class Reader:
         said = rows.continue_each(prompt.suffix, most, reader.asked)
         return reader.votes(prompt.suffix, said)
 
-    def noted(self, case: Case) -> list[Vote | None]:
+    def noted(self, case: Case) -> list[SentenceVote | None]:
         """What a reader's notes in the documents' place vote for, as they stand."""
         question = Question(case.question, TEMPLATE, self._model, PrivacyConfig.create())
         rows = self._model.read((), [self._model.digest(("-",), 1)], room=1)
@@ -414,7 +414,7 @@ WAYS = (("agreement", False), ("agreement under a ledger", True))
 
 def agreed(
     case: Case,
-    votes: Sequence[Vote | None],
+    votes: Sequence[SentenceVote | None],
     documents: Sequence[int],
     ways: Sequence[tuple[str, bool]] = WAYS,
 ) -> list[Cell]:

@@ -128,7 +128,7 @@ def _is_news(word: str, asked: frozenset[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Vote:
+class SentenceVote:
     """The vote of one expert. Private.
 
     Attributes:
@@ -143,7 +143,7 @@ class Vote:
     words: frozenset[str] = field(repr=False)
     named: frozenset[str] = field(repr=False)
 
-    def within(self, document: Set[str]) -> Vote | None:
+    def within(self, document: Set[str]) -> SentenceVote | None:
         """The part of it that a document with these words carries; None if that is nothing.
 
         "You need to calculate 9 working days" may be said of a document that calculates nothing.
@@ -153,7 +153,7 @@ class Vote:
         return replace(self, sentence=None) if self.named <= document else None
 
 
-def vote_for(sentence: str, question: str, form: CanonicalForm) -> Vote | None:
+def vote_for(sentence: str, question: str, form: CanonicalForm) -> SentenceVote | None:
     """The vote for a sentence; None of what cannot be read, without an error.
 
     Args:
@@ -168,7 +168,9 @@ def vote_for(sentence: str, question: str, form: CanonicalForm) -> Vote | None:
             return None
         shortens = form is canonical_form and not asks_how(question)
         short = short_form(key, asked) if shortens else key
-        return Vote(key, short, words, words if short == key else content_words(short) - asked)
+        return SentenceVote(
+            key, short, words, words if short == key else content_words(short) - asked
+        )
     except Exception:
         return None  # one unit's words
 

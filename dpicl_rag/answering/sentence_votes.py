@@ -14,7 +14,7 @@ from functools import partial
 
 import torch
 
-from dpicl_rag.answering.canonical_form import CanonicalForm, Vote, first_sentence, vote_for
+from dpicl_rag.answering.canonical_form import CanonicalForm, SentenceVote, first_sentence, vote_for
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
@@ -74,7 +74,9 @@ class VoteReader:
         """Experts that are asked: those whose document has words of the question. Private."""
         return [any(_has(words, about) for about in self._about) for words in self._documents]
 
-    def votes(self, before: Sequence[int], said: Sequence[Continuation]) -> list[Vote | None]:
+    def votes(
+        self, before: Sequence[int], said: Sequence[Continuation]
+    ) -> list[SentenceVote | None]:
         """The vote of each expert, or None.
 
         Args:
@@ -91,7 +93,7 @@ class VoteReader:
         known: Set[str],
         said: Continuation,
         document: frozenset[str],
-    ) -> Vote | None:
+    ) -> SentenceVote | None:
         sentence, tokens = self._sentence(said, known)
         if sentence is None:
             return None
@@ -127,7 +129,7 @@ def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteRe
 
 def votes_of_rows(
     rows: SpeakingRows, reader: VoteReader, phrasings: Sequence[Sequence[int]], most: int
-) -> list[Vote | None]:
+) -> list[SentenceVote | None]:
     """The vote of each expert, or None; who has one is not asked in other words. Private.
 
     Args:
@@ -136,7 +138,7 @@ def votes_of_rows(
         phrasings: Tokens between a document and what its expert says, for each wording.
         most: Tokens that each says at most.
     """
-    votes: list[Vote | None] = [None] * len(reader.asked)
+    votes: list[SentenceVote | None] = [None] * len(reader.asked)
     for before in phrasings:
         silent = [one and vote is None for one, vote in zip(reader.asked, votes, strict=True)]
         others = reader.votes(before, rows.continue_each(before, most, silent))
@@ -156,14 +158,14 @@ def sentence_votes(
             go on by themselves, and stand afterwards where they stood.
     """
 
-    def of_notes(at: int, released: Sequence[int], most: int) -> list[Vote | None]:
+    def of_notes(at: int, released: Sequence[int], most: int) -> list[SentenceVote | None]:
         return [_vote_of_note(own, at, question) for own in passages]
 
     def of_rows(rows: Rows) -> SentenceVotes:
         assert isinstance(rows, SpeakingRows)
         reader, suffixes = vote_reader(question, passages), [p.suffix for p in question.phrasings]
 
-        def votes(at: int, released: Sequence[int], most: int) -> list[Vote | None]:
+        def votes(at: int, released: Sequence[int], most: int) -> list[SentenceVote | None]:
             return votes_of_rows(rows, reader, [(*own, *released) for own in suffixes], most)
 
         return votes
@@ -171,7 +173,7 @@ def sentence_votes(
     return (lambda _: of_notes) if notes else of_rows
 
 
-def _vote_of_note(notes: Sequence[str], at: int, question: Question) -> Vote | None:
+def _vote_of_note(notes: Sequence[str], at: int, question: Question) -> SentenceVote | None:
     """The vote of one note's sentence. A group of several units has none."""
     text = notes[0] if len(notes) == 1 else ""
     for _ in range(at):

@@ -13,7 +13,7 @@ from functools import partial
 
 import torch
 
-from dpicl_rag.answering.canonical_form import Vote, shown_form
+from dpicl_rag.answering.canonical_form import SentenceVote, shown_form
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
@@ -24,7 +24,7 @@ from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Mechanism
 
-SentenceVotes = Callable[[int, Sequence[int], int], Sequence[Vote | None]]
+SentenceVotes = Callable[[int, Sequence[int], int], Sequence[SentenceVote | None]]
 """The votes for the next sentence: its number, the tokens released before, most of its tokens."""
 
 _END = "."
@@ -123,7 +123,7 @@ class WholeAnswer:
             released += tokens
             yield from tokens
 
-    def _count(self, votes: Sequence[Vote | None]) -> Agreed | None:
+    def _count(self, votes: Sequence[SentenceVote | None]) -> Agreed | None:
         """The first agreement on the ladder, every step of it paid for before it is drawn.
 
         Whole sentences are counted at the first of several steps. Where they differ, names and

@@ -20,11 +20,11 @@ from dpicl_rag.language_models.ray.worker_messages import (
     Corrected,
     History,
     Move,
-    Place,
     Reading,
     Rewind,
     Score,
     StepName,
+    StepPlace,
     Sum,
     WorkerRequest,
 )
@@ -72,7 +72,7 @@ class RayRows:
         self._readings = readings
         self._places = [torch.tensor(own, dtype=torch.int64) for own in places]
         self._moves: list[Move] = []
-        self._alive: WeakValueDictionary[Place, RayStep] = WeakValueDictionary()
+        self._alive: WeakValueDictionary[StepPlace, RayStep] = WeakValueDictionary()
         self.wanted: list[AskedOfWorkers] = []
         self.usual: tuple[Utility, float] | None = None
         self._public = self.exchange(read, in_tenths(pool.size, on_progress), whole=True)
@@ -179,7 +179,7 @@ class RayRows:
 
     def _steps(self, count: int) -> list[RayStep]:
         """The steps of the next move."""
-        names = [Place(self._id, len(self._moves), at) for at in range(count)]
+        names = [StepPlace(self._id, len(self._moves), at) for at in range(count)]
         steps = [RayStep(self, name) for name in names]
         self._alive.update(zip(names, steps, strict=True))
         return steps
@@ -192,7 +192,7 @@ class RayRows:
             step.public = found.public
         return list(steps)
 
-    def _history(self, worker: int, places: Set[Place], whole: bool) -> History:
+    def _history(self, worker: int, places: Set[StepPlace], whole: bool) -> History:
         """All that these rows are; steps that nobody looks at any more are not kept."""
         kept = frozenset(place for place in {*places, *self._alive} if place.rows == self._id)
         reading = self._readings[worker] if whole else None
@@ -259,8 +259,8 @@ class RayStep:
     def corrected(self, priors: Step) -> RayStep:
         """See `Step.corrected`."""
         assert isinstance(priors, RayStep)
-        assert isinstance(self.name, Place)
-        assert isinstance(priors.name, Place)
+        assert isinstance(self.name, StepPlace)
+        assert isinstance(priors.name, StepPlace)
         found = RayStep(self.rows, Corrected(self.name, priors.name), (self, priors))
         found.public = self.public
         return found
@@ -306,7 +306,7 @@ class AskedOfWorkers:
         self,
         rows: RayRows,
         ask: Callable[[int], Ask | None],
-        places: Sequence[Place] = (),
+        places: Sequence[StepPlace] = (),
         others: Sequence[RayRows] = (),
     ) -> None:
         self._rows = rows

@@ -32,10 +32,10 @@ from dpicl_rag.language_models.ray.worker_messages import (
     Corrected,
     History,
     Move,
-    Place,
     Reading,
     Reply,
     StepName,
+    StepPlace,
     Sum,
     WorkerRequest,
     message_of,
@@ -270,7 +270,7 @@ class _KeptRows:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.moves: tuple[Move, ...] = ()
-        self.steps: dict[Place, DenseStep] = {}
+        self.steps: dict[StepPlace, DenseStep] = {}
 
     def leads_to(self, history: History) -> bool:
         """Whether moves that follow bring them to where a history ends, with all its steps."""
@@ -284,7 +284,7 @@ class _KeptRows:
         for number, move in enumerate(history.moves[len(self.moves) :], start=len(self.moves)):
             for at, step in enumerate(move.on(self.rows)):
                 assert isinstance(step, DenseStep)
-                if Place(history.rows, number, at) in history.kept:
-                    self.steps[Place(history.rows, number, at)] = step
+                if StepPlace(history.rows, number, at) in history.kept:
+                    self.steps[StepPlace(history.rows, number, at)] = step
         self.moves = history.moves
         self.steps = {place: step for place, step in self.steps.items() if place in history.kept}

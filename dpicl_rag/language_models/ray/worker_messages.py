@@ -122,7 +122,7 @@ Move = Append | Rewind | Score
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StepPlace:
     """The position of a step: rows, the number of the move, and that of the step in it."""
 
     rows: int
@@ -134,11 +134,11 @@ class Place:
 class Corrected:
     """The step at a place with the prior at another taken out of each expert."""
 
-    step: Place
-    priors: Place
+    step: StepPlace
+    priors: StepPlace
 
 
-StepName = Place | Corrected
+StepName = StepPlace | Corrected
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -154,7 +154,7 @@ class History:
 
     rows: int
     moves: tuple[Move, ...]
-    kept: frozenset[Place]
+    kept: frozenset[StepPlace]
     reading: Reading | None
 
 

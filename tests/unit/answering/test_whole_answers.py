@@ -12,7 +12,7 @@ import torch
 
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting.stability import DIRECT, Adjacency
-from dpicl_rag.answering.canonical_form import Vote
+from dpicl_rag.answering.canonical_form import SentenceVote
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.auditing import SyntheticModel
@@ -147,7 +147,7 @@ def test_every_count_is_of_those_who_pay_for_it(counted, monkeypatch):
     whole = WholeAnswer(
         ladder, spend, Randomness(), show=str, lead="", sentences=1, most=8, only_agreement=True
     )
-    said = Vote("refund", "refund", frozenset(), frozenset())
+    said = SentenceVote("refund", "refund", frozenset(), frozenset())
     assert whole._count([said, said]) is None
     assert tops == [["refund"]]
     top, *steps = counted
