@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -197,7 +197,8 @@ class PrivacyConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_samplers(cls, values: Any) -> Any:
-        wrong = _SAMPLERS & set(values) if isinstance(values, dict) else set()
+        samplers = _SAMPLERS - cls.model_fields.keys()
+        wrong = samplers & set(values) if isinstance(values, dict) else set()
         if wrong:
             raise ValueError(
                 f"{', '.join(sorted(wrong))} would act on private scores, which voids the "
@@ -252,7 +253,7 @@ class PrivacyConfig(BaseModel):
         return (SHARES.threshold_of_pool if booked else SHARES.threshold_delta) * self.delta
 
     @classmethod
-    def create(cls, **settings: Unpack[Settings]) -> PrivacyConfig:
+    def create(cls, **settings: Unpack[Settings]) -> Self:
         """Build a configuration; a bad setting is one clear sentence.
 
         Raises:

@@ -43,15 +43,14 @@ def chosen_settings(
     or else all of a store.
     """
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.server.settings import CorpusSettings, read_settings, settings_of
+    from dpicl_rag.server.settings import CorpusSettings, read_settings
 
     if config is not None:
         return read_settings(config)
     if file.settings.corpora and not names:
-        tables = {name: table.settings for name, table in file.settings.corpora.items()}
-        return settings_of(tables, file.path)
+        return dict(file.settings.corpora)
     every = names or Corpus.names(path)
-    return {name: CorpusSettings(privacy=settings) for name in every}
+    return {name: CorpusSettings.create(**settings) for name in every}
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def serve(
             uploads = Uploads(
                 path,
                 data_folder.load_embedder(embedder),
-                CorpusSettings(settings),
+                CorpusSettings.create(**settings),
             )
             stack.callback(uploads.close)
         with console.status("Loading the language model", quiet=quiet):

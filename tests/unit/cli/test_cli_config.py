@@ -156,6 +156,6 @@ def test_serve_offers_the_corpora_of_the_file(written):
     written("[corpora.mail]\nepsilon = 1.0\ntop_k = 4\n")
     found = chosen_settings(None, None, None, {}, settings_file.ChosenSettings.at(None))
     assert list(found) == ["mail"]
-    assert (found["mail"].privacy, found["mail"].search) == ({"epsilon": 1.0}, {"top_k": 4})
+    assert (found["mail"].privacy, found["mail"].top_k) == ({"epsilon": 1.0}, 4)
     named = chosen_settings(["other"], None, None, {}, settings_file.ChosenSettings.at(None))
     assert list(named) == ["other"]

@@ -202,7 +202,8 @@ def test_settings_of_answers_stand_beside_a_budget(written):
     written(BUDGET + 'epsilon = 2.0\nthreshold = 0.5\nsystem = "Be brief."\n')
     found = settings_file.ChosenSettings.at(None)
     table = found.settings.corpora["mail"]
-    assert table.settings == {"epsilon": 2.0, "threshold": 0.5, "system": "Be brief."}
+    assert table.privacy == {"epsilon": 2.0}
+    assert (table.threshold, table.system) == (0.5, "Be brief.")
     assert table.budget_settings == {
         "epsilon": 20.0, "delta": 1e-5, "period": "month", "strict": True
     }  # fmt: skip
