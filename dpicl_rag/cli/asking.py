@@ -108,7 +108,7 @@ def planning_model(
         name: Of the corpus.
         paying: Whose budget would pay; None looks at no ledger.
     """
-    from dpicl_rag.language_models.readers.no_writer import UnloadedModel
+    from dpicl_rag.language_models.readers.no_writer import UnloadedModel, UnloadedReader
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
     config.require_reader(reader)
@@ -118,7 +118,7 @@ def planning_model(
             ledger = stack.enter_context(file_budgets.open_book(paying.ledger, name))
         yield PrivateContextLLM(
             UnloadedModel(),
-            reader=None if reader is None else lambda prompt: "",
+            reader=None if reader is None else UnloadedReader(),
             ledger=ledger,
             corpus=name,
             caller=None if paying is None else paying.caller,

@@ -177,9 +177,7 @@ def survey(
         **asking,
     )
     if plan:
-        # By vectors: a reader's search may cost something more.
-        planned = request.model_copy(update={"by": "vectors"})
-        _print_plan(planned, config, reader, as_json=as_json)
+        _print_plan(request, config, reader, as_json=as_json)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
