@@ -1,30 +1,49 @@
-"""``serve``: corpora over HTTP, as models of an OpenAI-compatible server."""
+"""``serve`` and ``mcp``: corpora as models of an OpenAI-compatible server, and as agents' tools."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, data_folder, option_groups, options
-from dpicl_rag.cli.catalogues import (
-    ServedConfig,
-    ServedCorpora,
-    chosen_settings,
-    open_catalogue,
-    opened_corpora,
-    regular_syncs,
+from dpicl_rag.cli import (
+    console,
+    data_folder,
+    file_budgets,
+    option_groups,
+    options,
+    settings_file,
 )
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.errors import KeyFileError
+from dpicl_rag.errors import ConfigurationError, KeyFileError
 
 if TYPE_CHECKING:
+    from dpicl_rag.ledger import Ledger
     from dpicl_rag.server.api_keys import KeyFile
     from dpicl_rag.server.audits import Auditor
+    from dpicl_rag.server.catalogue import Catalogue, Served
+    from dpicl_rag.server.regular_syncs import RegularSyncs
+    from dpicl_rag.server.settings import CorpusSettings
+
+ServedCorpora = Annotated[
+    list[str] | None,
+    typer.Option("--corpus", metavar="NAME", help="A corpus to serve; all by default."),
+]
+ServedConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A TOML file with a table of settings for each corpus, in place of --corpus.",
+    ),
+]
 
 _NO_KEYS = (
     "No keys are in use: who has this address may ask, fill corpora and set budgets until the "
@@ -124,6 +143,153 @@ def serve(
                 console.note(_NO_KEYS)
 
         server.run_until_stopped(started)
+
+
+@console.reported()
+@option_groups.expanded
+def mcp(
+    context: typer.Context,
+    settings: option_groups.AnswerOptions,
+    reading: option_groups.ReadingOptions,
+    corpus: ServedCorpora = None,
+    config: ServedConfig = None,
+    caller: options.CallerOption = None,
+    sync: options.Sync = None,
+    model: options.Model = None,
+    reader: options.ReaderOption = None,
+    path: options.StorePath = None,
+    embedder: options.Embedding = None,
+    ledger: options.LedgerPath = None,
+    no_memory: Annotated[
+        bool,
+        typer.Option(
+            "--no-memory", help="Neither read the answers that were released before nor keep these."
+        ),
+    ] = False,
+) -> None:
+    """Give an agent tools that ask corpora: the Model Context Protocol over standard input.
+
+    An agent's program starts it and ends it (docs/agents.md). Every answer is paid for in the
+    ledger. `serve` has the same tools at /mcp.
+    """
+    options.at_most_one({"--corpus": corpus or None, "--config": config})
+    PrivacyConfig.create(**settings, **reading).require_reader(reader)
+    for module in ("fastapi", "mcp"):
+        optional(module, "mcp")
+    from dpicl_rag.server.api_keys import Caller
+    from dpicl_rag.server.tool_pipes import serve_tools
+
+    with ExitStack() as stack:
+        chosen = chosen_settings(corpus, config, path, settings, context.obj)
+        served = stack.enter_context(opened_corpora(chosen, path, embedder))
+        if not served:
+            raise ConfigurationError(
+                "there is no corpus to ask; make one with `dpicl-rag ingest PATH --corpus NAME`"
+            )
+        catalogue = open_catalogue(
+            served,
+            model,
+            data_folder.open_ledger(ledger),
+            memory=None if no_memory else data_folder.memory_path(ledger),
+            embedder=embedder,
+            reader=reader,
+            **reading,
+        )
+        # A thread that waits for a line of standard input would hold up every other end. The
+        # ledger is made for this one: what was released is in it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # Whatever any library prints goes to stderr: stdout is the protocol's.
+        protocol = stack.enter_context(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+        sys.stdout.flush()
+        os.dup2(2, 1)
+        syncs = regular_syncs(sync, context.obj, path=path, embedder=embedder, ledger=ledger)
+        asyncio.run(serve_tools(catalogue, Caller(caller), protocol, syncs))
+
+
+def chosen_settings(
+    names: list[str] | None,
+    config: Path | None,
+    path: str | None,
+    settings: option_groups.AnswerOptions,
+    file: settings_file.ChosenSettings,
+) -> dict[str, CorpusSettings]:
+    """Settings of the corpora that are served, by name or address.
+
+    Those that are named on the command line, of the file that is named there, of the settings file,
+    or else all of a store.
+    """
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.server.settings import CorpusSettings, read_settings
+
+    if config is not None:
+        return read_settings(config)
+    if file.settings.corpora and not names:
+        return dict(file.settings.corpora)
+    every = names or Corpus.names(path)
+    return {name: CorpusSettings.create(**settings) for name in every}
+
+
+@contextmanager
+def opened_corpora(
+    chosen: Mapping[str, CorpusSettings], path: str | None, embedder: str | None
+) -> Iterator[dict[str, Served]]:
+    """Open corpora, to be served under their names."""
+    with ExitStack() as stack:
+        served = {}
+        for name, one in chosen.items():
+            opened = stack.enter_context(data_folder.open_corpus(name, path, embedder))
+            served[opened.name] = one.served(opened)
+        yield served
+
+
+def regular_syncs(
+    every: int | None,
+    file: settings_file.ChosenSettings,
+    *,
+    path: str | None,
+    embedder: str | None,
+    ledger: Path | None,
+) -> RegularSyncs | None:
+    """Syncs of what is served, by the same store, ledger and settings file."""
+    from dpicl_rag.server.regular_syncs import RegularSyncs, sync_command
+
+    if every is None:
+        return None
+    given = {"--path": path, "--embedder": embedder, "--ledger": ledger}
+    words = [word for name, value in given.items() if value for word in (name, str(value))]
+    config = str(file.path) if file.path.exists() else None
+    return RegularSyncs(every, sync_command(*words, config=config), console.complain)
+
+
+def open_catalogue(
+    served: Mapping[str, Served],
+    model: str | None,
+    ledger: Ledger,
+    *,
+    memory: Path | None,
+    embedder: str | None,
+    reader: str | None,
+    **settings: Any,
+) -> Catalogue:
+    """Corpora with the model that answers from them; it closes the ledger.
+
+    Those that the settings file gives a budget have one from now on. Further arguments are settings
+    of all corpora.
+    """
+    from dpicl_rag.language_models.load_language_model import load_language_model
+    from dpicl_rag.language_models.readers.as_reader import as_reader
+    from dpicl_rag.server.catalogue import Catalogue
+
+    file_budgets.give_budgets(ledger, served)
+    return Catalogue(
+        load_language_model(model),
+        served,
+        ledger,
+        memory=memory,
+        embedder=data_folder.load_embedder(embedder),
+        reader=None if reader is None else as_reader(reader),
+        **settings,
+    )
 
 
 def _auditor(model: str | None, path: str | None, embedder: str | None) -> Auditor:

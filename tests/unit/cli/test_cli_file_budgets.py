@@ -9,10 +9,10 @@ import multiprocessing
 import pytest
 
 from dpicl_rag.cli import (
-    catalogues,
     data_folder,
     file_budgets,
     options,
+    serve,
     settings_file,
 )
 from dpicl_rag.errors import ConfigurationError
@@ -83,16 +83,14 @@ def test_a_command_that_books_answers_sets_the_budget_of_the_file(
 def test_what_is_served_has_the_budget_of_the_file(cli, mail, written, spending):
     path = written(BUDGET + "epsilon = 2.0\n")
     found = settings_file.choose(None)
-    chosen = catalogues.chosen_settings(None, None, None, {}, found)
+    chosen = serve.chosen_settings(None, None, None, {}, found)
     assert chosen["mail"].privacy == {"epsilon": 2.0}
 
     def started():
         ledger = data_folder.open_ledger(None)
         rest = {"memory": None, "embedder": None, "reader": None}
-        with catalogues.opened_corpora(chosen, None, None) as served:
-            catalogues.open_catalogue(
-                served, None, ledger, **rest, max_calls=None, polish=False
-            ).close()
+        with serve.opened_corpora(chosen, None, None) as served:
+            serve.open_catalogue(served, None, ledger, **rest, max_calls=None, polish=False).close()
 
     started()
     status = spending("mail")

@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from dpicl_rag.cli import settings_file
-from dpicl_rag.cli.catalogues import regular_syncs
 from dpicl_rag.cli.options import seconds
+from dpicl_rag.cli.serve import regular_syncs
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.following.followed_files import FileSource, bring_files
 from dpicl_rag.server.child_command import own_command
