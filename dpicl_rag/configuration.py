@@ -30,7 +30,10 @@ be labelled with. Groups are a setting."""
 ImageMethodName = Literal[
     "poe", "votes", "votes-gaussian", "permute-and-flip", "permute-and-flip-votes"
 ]
-"""Those that pictures can be labelled with: all that read no question without content."""
+"""Methods that pictures can be labelled with: all that read no question without content."""
+
+UNITS = 64
+"""Units that an answer over a whole corpus aims to read, where nobody says how many."""
 
 TEMPLATE = "template=PromptTemplate(system=...) says how a document and a question become a prompt"
 """Stands where other libraries take a prompt."""
@@ -114,7 +117,7 @@ class PrivacyConfig(BaseModel):
         "number of units where a search has released one.",
     )
     units: int = Field(
-        64, ge=1, description="Number of units that an answer over a whole corpus aims to read."
+        UNITS, ge=1, description="Number of units that an answer over a whole corpus aims to read."
     )
     unsupported: Unsupported = Field(
         "mark",
@@ -221,10 +224,10 @@ class PrivacyConfig(BaseModel):
         return self.model_copy(update=asked) if asked else self
 
     def require_reader(self, reader: object) -> None:
-        """See that there is a reader where a setting speaks of one.
+        """Refuse settings of a reader where there is none.
 
         Raises:
-            ConfigurationError: There is none.
+            ConfigurationError: There are any.
         """
         given = {"max_calls": self.max_calls is not None, "polish": self.polish}
         names = [name for name, one in given.items() if one]
@@ -247,7 +250,7 @@ class PrivacyConfig(BaseModel):
         return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked))
 
     def threshold_delta(self, *, booked: bool) -> float:
-        """What thresholds of one answer cost, of ``delta``."""
+        """The part of ``delta`` that thresholds of one answer cost."""
         if self.agreement == "off":
             return 0.0
         return (SHARES.threshold_of_pool if booked else SHARES.threshold_delta) * self.delta

@@ -140,9 +140,7 @@ def ask(
 @option_groups.expanded
 def classify(
     question: options.QuestionArgument,
-    label: Annotated[
-        list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
-    ],
+    label: options.Labels,
     source: option_groups.Source,
     *,
     settings: option_groups.SettingOptions,
@@ -156,8 +154,7 @@ def classify(
 
     One draw, purely epsilon-DP (delta is 0) but for votes-gaussian and after a private search.
     """
-    if len(label) < 2:
-        raise typer.BadParameter("give at least two labels", param_hint="--label")
+    options.at_least_two(label)
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(source, quiet))
         search = data_folder.search_of(opened, source)
@@ -230,8 +227,7 @@ def classify_image(
     from dpicl_rag import vision
     from dpicl_rag.loaders import load_images
 
-    if len(label) < 2:
-        raise typer.BadParameter("give at least two labels", param_hint="--label")
+    options.at_least_two(label)
     if model is None:
         raise ConfigurationError(
             "give --model, the folder or Hugging Face id of a vision-language model; "
@@ -288,7 +284,7 @@ def _print_plan(
     *,
     as_json: bool,
 ) -> None:
-    """What an answer may cost, by part."""
+    """The price of an answer, by part."""
     from dpicl_rag.knowledge.public_knowledge import PublicDocuments
 
     for public in answering.public or ():

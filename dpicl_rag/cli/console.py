@@ -34,7 +34,7 @@ _progress_lines = False
 
 
 def show_tracebacks(wanted: bool) -> None:
-    """Whether an error is followed by the places in the code that it came through."""
+    """Show or hide the places in the code that an error came through."""
     global _tracebacks
     _tracebacks = wanted
 

@@ -9,6 +9,7 @@ import typer
 
 from dpicl_rag.cli import console, data_folder, file_budgets, options
 from dpicl_rag.cli import show_joins as joins_view
+from dpicl_rag.configuration import UNITS
 from dpicl_rag.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def scores(
     ] = 3.0,
     units: Annotated[
         int, typer.Option(min=1, help="Suggest the threshold that lets about this many units pass.")
-    ] = 64,
+    ] = UNITS,
     caller: options.CallerOption = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,

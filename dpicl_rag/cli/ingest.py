@@ -207,7 +207,7 @@ def ingest(
 
 
 def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> None:
-    """See that a new corpus takes over no budget that the answers of another have used.
+    """Refuse a new corpus that would take over a budget which answers of another have used.
 
     Raises:
         ConfigurationError: It would.

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,29 +27,42 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, KeyFileError
 
 if TYPE_CHECKING:
-    from dpicl_rag.ledger import Ledger
     from dpicl_rag.server.api_keys import KeyFile
     from dpicl_rag.server.audits import Auditor
     from dpicl_rag.server.catalogue import Catalogue, Served
     from dpicl_rag.server.regular_syncs import RegularSyncs
     from dpicl_rag.server.settings import CorpusSettings
 
-ServedCorpora = Annotated[
-    list[str] | None,
-    typer.Option("--corpus", metavar="NAME", help="A corpus to serve; all by default."),
-]
-ServedConfig = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="A TOML file with a table of settings for each corpus, in place of --corpus.",
-    ),
-]
-
 _NO_KEYS = (
     "No keys are in use: who has this address may ask, fill corpora and set budgets until the "
     "server ends. Clients send what stands behind # as their API key."
 )
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The corpora that others may ask, and the models and files behind them."""
+
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option("--corpus", metavar="NAME", help="A corpus to serve; all by default."),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A TOML file with a table of settings for each corpus, in place of --corpus.",
+        ),
+    ] = None
+    sync: options.Sync = None
+    model: options.Model = None
+    reader: options.ReaderOption = None
+    path: options.StorePath = None
+    embedder: options.Embedding = None
+    ledger: options.LedgerPath = None
+
+    def __post_init__(self) -> None:
+        options.at_most_one({"--corpus": self.corpus or None, "--config": self.config})
 
 
 @console.reported("stopped; what was released is paid for")
@@ -57,8 +71,8 @@ def serve(
     context: typer.Context,
     settings: option_groups.AnswerOptions,
     reading: option_groups.ReadingOptions,
-    corpus: ServedCorpora = None,
-    config: ServedConfig = None,
+    serving: Serving,
+    *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8321,
     together: Annotated[int, typer.Option(min=1, help="Answers under way at once.")] = 4,
@@ -77,13 +91,7 @@ def serve(
     log_questions: Annotated[
         bool, typer.Option("--log-questions", help="Write the questions into it too.")
     ] = False,
-    sync: options.Sync = None,
-    model: options.Model = None,
-    reader: options.ReaderOption = None,
-    path: options.StorePath = None,
-    embedder: options.Embedding = None,
     keys: options.KeysPath = None,
-    ledger: options.LedgerPath = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Serve corpora: /v1/chat/completions for chat clients, /mcp for agents, and a page at /.
@@ -91,8 +99,7 @@ def serve(
     Without keys (`dpicl-rag keys add`) it listens on this machine only, and shows a key for this
     run.
     """
-    options.at_most_one({"--corpus": corpus or None, "--config": config})
-    PrivacyConfig.create(**settings, **reading).require_reader(reader)
+    PrivacyConfig.create(**settings, **reading).require_reader(serving.reader)
     for module in ("fastapi", "uvicorn", "prometheus_client", "mcp"):
         optional(module, "server")
     from dpicl_rag.server.app import create_app
@@ -105,24 +112,17 @@ def serve(
     with ExitStack() as stack:
         with console.status("Opening the corpora", quiet=quiet):
             file = _keys(keys)
-            chosen = chosen_settings(corpus, config, path, settings, context.obj)
-            served = stack.enter_context(opened_corpora(chosen, path, embedder))
+            chosen = chosen_settings(serving, settings, context.obj)
+            served = stack.enter_context(opened_corpora(chosen, serving))
             uploads = Uploads(
-                path,
-                data_folder.load_embedder(embedder),
+                serving.path,
+                data_folder.load_embedder(serving.embedder),
                 CorpusSettings.create(**settings),
             )
             stack.callback(uploads.close)
         with console.status("Loading the language model", quiet=quiet):
-            catalogue = open_catalogue(
-                served,
-                model,
-                data_folder.open_ledger(ledger),
-                memory=data_folder.memory_path(ledger),
-                embedder=embedder,
-                reader=reader,
-                **reading,
-            )
+            memory = data_folder.memory_path(serving.ledger)
+            catalogue = open_catalogue(served, serving, memory, **reading)
         limits = ServerLimits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
         app = create_app(
@@ -131,8 +131,8 @@ def serve(
             limits=limits,
             request_log=RequestLog(lines, questions=log_questions),
             uploads=uploads,
-            auditor=_auditor(model, path, embedder),
-            syncs=regular_syncs(sync, context.obj, path=path, embedder=embedder, ledger=ledger),
+            auditor=_auditor(serving),
+            syncs=regular_syncs(serving, context.obj),
         )
         server = make_server(app, host=host, port=port)
 
@@ -151,15 +151,9 @@ def mcp(
     context: typer.Context,
     settings: option_groups.AnswerOptions,
     reading: option_groups.ReadingOptions,
-    corpus: ServedCorpora = None,
-    config: ServedConfig = None,
+    serving: Serving,
+    *,
     caller: options.CallerOption = None,
-    sync: options.Sync = None,
-    model: options.Model = None,
-    reader: options.ReaderOption = None,
-    path: options.StorePath = None,
-    embedder: options.Embedding = None,
-    ledger: options.LedgerPath = None,
     no_memory: Annotated[
         bool,
         typer.Option(
@@ -172,29 +166,21 @@ def mcp(
     An agent's program starts it and ends it (docs/agents.md). Every answer is paid for in the
     ledger. `serve` has the same tools at /mcp.
     """
-    options.at_most_one({"--corpus": corpus or None, "--config": config})
-    PrivacyConfig.create(**settings, **reading).require_reader(reader)
+    PrivacyConfig.create(**settings, **reading).require_reader(serving.reader)
     for module in ("fastapi", "mcp"):
         optional(module, "mcp")
     from dpicl_rag.server.api_keys import Caller
     from dpicl_rag.server.tool_pipes import serve_tools
 
     with ExitStack() as stack:
-        chosen = chosen_settings(corpus, config, path, settings, context.obj)
-        served = stack.enter_context(opened_corpora(chosen, path, embedder))
+        chosen = chosen_settings(serving, settings, context.obj)
+        served = stack.enter_context(opened_corpora(chosen, serving))
         if not served:
             raise ConfigurationError(
                 "there is no corpus to ask; make one with `dpicl-rag ingest PATH --corpus NAME`"
             )
-        catalogue = open_catalogue(
-            served,
-            model,
-            data_folder.open_ledger(ledger),
-            memory=None if no_memory else data_folder.memory_path(ledger),
-            embedder=embedder,
-            reader=reader,
-            **reading,
-        )
+        memory = None if no_memory else data_folder.memory_path(serving.ledger)
+        catalogue = open_catalogue(served, serving, memory, **reading)
         # A thread that waits for a line of standard input would hold up every other end. The
         # ledger is made for this one: what was released is in it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -202,16 +188,12 @@ def mcp(
         protocol = stack.enter_context(os.fdopen(os.dup(1), "w", encoding="utf-8"))
         sys.stdout.flush()
         os.dup2(2, 1)
-        syncs = regular_syncs(sync, context.obj, path=path, embedder=embedder, ledger=ledger)
+        syncs = regular_syncs(serving, context.obj)
         asyncio.run(serve_tools(catalogue, Caller(caller), protocol, syncs))
 
 
 def chosen_settings(
-    names: list[str] | None,
-    config: Path | None,
-    path: str | None,
-    settings: option_groups.AnswerOptions,
-    file: settings_file.ChosenSettings,
+    serving: Serving, settings: option_groups.AnswerOptions, file: settings_file.ChosenSettings
 ) -> dict[str, CorpusSettings]:
     """Settings of the corpora that are served, by name or address.
 
@@ -221,86 +203,85 @@ def chosen_settings(
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.server.settings import CorpusSettings, read_settings
 
-    if config is not None:
-        return read_settings(config)
-    if file.settings.corpora and not names:
+    if serving.config is not None:
+        return read_settings(serving.config)
+    if file.settings.corpora and not serving.corpus:
         return dict(file.settings.corpora)
-    every = names or Corpus.names(path)
+    every = serving.corpus or Corpus.names(serving.path)
     return {name: CorpusSettings.create(**settings) for name in every}
 
 
 @contextmanager
 def opened_corpora(
-    chosen: Mapping[str, CorpusSettings], path: str | None, embedder: str | None
+    chosen: Mapping[str, CorpusSettings], serving: Serving
 ) -> Iterator[dict[str, Served]]:
     """Open corpora, to be served under their names."""
     with ExitStack() as stack:
         served = {}
         for name, one in chosen.items():
-            opened = stack.enter_context(data_folder.open_corpus(name, path, embedder))
+            found = data_folder.open_corpus(name, serving.path, serving.embedder)
+            opened = stack.enter_context(found)
             served[opened.name] = one.served(opened)
         yield served
 
 
-def regular_syncs(
-    every: int | None,
-    file: settings_file.ChosenSettings,
-    *,
-    path: str | None,
-    embedder: str | None,
-    ledger: Path | None,
-) -> RegularSyncs | None:
+def regular_syncs(serving: Serving, file: settings_file.ChosenSettings) -> RegularSyncs | None:
     """Syncs of what is served, by the same store, ledger and settings file."""
     from dpicl_rag.server.regular_syncs import RegularSyncs, sync_command
 
-    if every is None:
+    if serving.sync is None:
         return None
-    given = {"--path": path, "--embedder": embedder, "--ledger": ledger}
-    words = [word for name, value in given.items() if value for word in (name, str(value))]
+    places = {"--path": serving.path, "--embedder": serving.embedder, "--ledger": serving.ledger}
+    words = _written(places)
     config = str(file.path) if file.path.exists() else None
-    return RegularSyncs(every, sync_command(*words, config=config), console.complain)
+    return RegularSyncs(serving.sync, sync_command(*words, config=config), console.complain)
 
 
 def open_catalogue(
-    served: Mapping[str, Served],
-    model: str | None,
-    ledger: Ledger,
-    *,
-    memory: Path | None,
-    embedder: str | None,
-    reader: str | None,
-    **settings: Any,
+    served: Mapping[str, Served], serving: Serving, memory: Path | None, **settings: Any
 ) -> Catalogue:
     """Corpora with the model that answers from them; it closes the ledger.
 
-    Those that the settings file gives a budget have one from now on. Further arguments are settings
-    of all corpora.
+    Those that the settings file gives a budget have one from now on.
+
+    Args:
+        served: The corpora.
+        serving: Names the models and the ledger.
+        memory: File of released answers; None remembers nothing.
+        **settings: Of all corpora.
     """
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.readers.as_reader import as_reader
     from dpicl_rag.server.catalogue import Catalogue
 
+    ledger = data_folder.open_ledger(serving.ledger)
     file_budgets.give_budgets(ledger, served)
     return Catalogue(
-        load_language_model(model),
+        load_language_model(serving.model),
         served,
         ledger,
         memory=memory,
-        embedder=data_folder.load_embedder(embedder),
-        reader=None if reader is None else as_reader(reader),
+        embedder=data_folder.load_embedder(serving.embedder),
+        reader=None if serving.reader is None else as_reader(serving.reader),
         **settings,
     )
 
 
-def _auditor(model: str | None, path: str | None, embedder: str | None) -> Auditor:
+def _auditor(serving: Serving) -> Auditor:
     """Audits with this server's model and store."""
     from dpicl_rag.corpora.folder import beside
     from dpicl_rag.server.audits import Auditor, audit_command
 
-    given = {"--path": path, "--model": model, "--embedder": embedder}
-    words = [word for name, value in given.items() if value for word in (name, value)]
+    words = _written(
+        {"--path": serving.path, "--model": serving.model, "--embedder": serving.embedder}
+    )
     known = option_groups.ANSWER_SETTINGS
-    return Auditor(beside(path, "audits"), audit_command(known, *words))
+    return Auditor(beside(serving.path, "audits"), audit_command(known, *words))
+
+
+def _written(given: Mapping[str, object]) -> list[str]:
+    """Options as words of a command line, as far as they were given."""
+    return [word for name, value in given.items() if value for word in (name, str(value))]
 
 
 def _keys(path: Path | None) -> KeyFile | None:

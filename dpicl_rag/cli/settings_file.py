@@ -24,6 +24,7 @@ from pydantic import (
 
 from dpicl_rag import _validate
 from dpicl_rag.cli import options
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.settings import CorpusSettings, read_toml
 
@@ -103,14 +104,20 @@ class SettingsFile(BaseModel):
     embedder: str | None = None
     model: str | None = None
     reader: str | None = None
-    max_calls: int | None = Field(default=None, ge=1)
+    max_calls: int | None = None
     corpus: str | None = None
-    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    delta: float | None = Field(default=None, gt=0, lt=1)
+    epsilon: float | None = None
+    delta: float | None = None
     sync: str | None = None
     corpora: dict[str, Annotated[CorpusTable, BeforeValidator(_read_table)]] = Field(
         default_factory=dict
     )
+
+    @model_validator(mode="after")
+    def _refuse_settings_out_of_range(self) -> SettingsFile:
+        settings = self.model_dump(include={*PrivacyConfig.model_fields}, exclude_none=True)
+        PrivacyConfig.create(**settings)
+        return self
 
     @staticmethod
     def read(path: Path) -> SettingsFile:

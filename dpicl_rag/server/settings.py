@@ -73,7 +73,7 @@ def read_settings(path: Path) -> dict[str, CorpusSettings]:
 
 
 def read_toml(path: Path, unreadable: str) -> dict[str, Any]:
-    """What a TOML file says.
+    """The tables and values of a TOML file.
 
     Args:
         path: Where it is.

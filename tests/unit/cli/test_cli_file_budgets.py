@@ -83,14 +83,13 @@ def test_a_command_that_books_answers_sets_the_budget_of_the_file(
 def test_what_is_served_has_the_budget_of_the_file(cli, mail, written, spending):
     path = written(BUDGET + "epsilon = 2.0\n")
     found = settings_file.choose(None)
-    chosen = serve.chosen_settings(None, None, None, {}, found)
+    chosen = serve.chosen_settings(serve.Serving(), {}, found)
     assert chosen["mail"].privacy == {"epsilon": 2.0}
 
     def started():
-        ledger = data_folder.open_ledger(None)
-        rest = {"memory": None, "embedder": None, "reader": None}
-        with serve.opened_corpora(chosen, None, None) as served:
-            serve.open_catalogue(served, None, ledger, **rest, max_calls=None, polish=False).close()
+        serving = serve.Serving()
+        with serve.opened_corpora(chosen, serving) as served:
+            serve.open_catalogue(served, serving, None, max_calls=None, polish=False).close()
 
     started()
     status = spending("mail")
