@@ -1,4 +1,4 @@
-"""What a question needs on the command line: the corpus, the model, the ledger and the memory."""
+"""A question on the command line: its corpus, its model, its ledger and its memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def asked_model(
     *,
     reader: str | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """What answers, with its ledger and memory; where none of a corpus is read, no model is loaded.
+    """The model that is asked, with its ledger and memory; a survey by vectors loads none.
 
     Args:
         opened: The corpus.
@@ -100,7 +100,7 @@ def planning_model(
     name: str | None = None,
     paying: option_groups.Paying | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """What makes plans: no model is loaded, nothing is searched, and nothing is paid.
+    """A model that makes plans alone: none is loaded, nothing is searched, and nothing is paid.
 
     Args:
         config: Settings of answers.
@@ -108,7 +108,7 @@ def planning_model(
         name: Of the corpus.
         paying: Whose budget would pay; None looks at no ledger.
     """
-    from dpicl_rag.language_models.readers.no_writer import UnloadedModel
+    from dpicl_rag.language_models.readers.no_writer import UnloadedModel, UnloadedReader
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
     config.require_reader(reader)
@@ -118,7 +118,7 @@ def planning_model(
             ledger = stack.enter_context(file_budgets.open_book(paying.ledger, name))
         yield PrivateContextLLM(
             UnloadedModel(),
-            reader=None if reader is None else lambda prompt: "",
+            reader=None if reader is None else UnloadedReader(),
             ledger=ledger,
             corpus=name,
             caller=None if paying is None else paying.caller,

@@ -176,7 +176,7 @@ def _chosen(
 
 
 def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[dict[str, Any]]:
-    """What there is to say of each budget, and how many answers of (epsilon, delta) are left."""
+    """A row for each budget, with how many answers of (epsilon, delta) are left."""
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.ledger.budgets import standing
 

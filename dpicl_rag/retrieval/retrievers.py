@@ -12,6 +12,7 @@ from dpicl_rag import _validate
 from dpicl_rag._other_libraries import LLAMA_INDEX
 from dpicl_rag._unobserved import Private
 from dpicl_rag.accounting import DIRECT, Stability
+from dpicl_rag.configuration import UNITS
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.loaders.framework_documents import FrameworkDocument, as_library_documents
@@ -23,7 +24,6 @@ from dpicl_rag.retrieval.search_bars import (
     COARSE,
     FINE,
     THRESHOLD,
-    UNITS,
     Everything,
     NoisyThreshold,
     NoisyTopK,

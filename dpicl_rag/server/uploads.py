@@ -62,7 +62,7 @@ class Uploads:
 
     path: str | Path | None
     embedder: Embedder
-    settings: CorpusSettings = field(default_factory=CorpusSettings)
+    settings: CorpusSettings = field(default_factory=CorpusSettings.create)
     most_bytes: int = 200 * 2**20
     _opened: list[Corpus] = field(default_factory=list)
     _begun: set[str] = field(default_factory=set)

@@ -97,7 +97,7 @@ class Installation:
         """As a server offers the corpus by a table of settings."""
         return Service(
             self.model,
-            {"notes": CorpusSettings.of(table or {}).served(self.corpus)},
+            {"notes": CorpusSettings.create(**(table or {})).served(self.corpus)},
             Ledger(data_folder.default_ledger()),
             memory=self.folder / "memory.sqlite",
             embedder=BucketEmbedder(),

@@ -23,7 +23,6 @@ from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering import follow_ups
 from dpicl_rag.cli import app, data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
-from dpicl_rag.cli import serve_tools as mcp_room
 from dpicl_rag.cli.options import FieldOptions
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
@@ -94,17 +93,17 @@ def command(*words: str) -> Callable[..., None]:
 
 
 @contextmanager
-def service(room: Any, *words: str) -> Iterator[Any]:
+def service(*words: str) -> Iterator[Any]:
     """What a command serves, stopped before it listens."""
     made: list[Any] = []
-    real = room.open_catalogue
+    real = serve_room.open_service
     with pytest.MonkeyPatch.context() as patch:
 
         def keep(*given: Any, **named: Any) -> Any:
             made.append(real(*given, **named))
             raise KeyboardInterrupt
 
-        patch.setattr(room, "open_catalogue", keep)
+        patch.setattr(serve_room, "open_service", keep)
         done = run_command(*words)
     assert made, done.output
     with closing(made[0]):
@@ -127,9 +126,8 @@ RESPONSES = over_http("/v1/responses", {"input": QUESTION})
 COUNTS = over_http("/v1/surveys", {"kind": "count", "question": QUESTION})
 
 
-def served(ask: Callable[..., None], how: str = "--corpus", room: Any = serve_room) -> Any:
+def served(ask: Callable[..., None], how: str = "--corpus", name: str = "serve") -> Any:
     """A server's door, by each way to say what is served."""
-    name = "serve" if room is serve_room else "mcp"
 
     def run(model: Any, corpus: Corpus) -> None:
         file = Path(data_folder.default_ledger()).with_name("served.toml")
@@ -140,7 +138,7 @@ def served(ask: Callable[..., None], how: str = "--corpus", room: Any = serve_ro
         elif how == "settings file":
             file.write_text("[corpora.notes]\n")
             words = ["--config", str(file), name]
-        with service(room, *words) as made:
+        with service(*words) as made:
             ask(made)
 
     return run
@@ -228,7 +226,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         }.items()
     },
     **{
-        f"mcp, {how}: {name}": (served(by_tool(name), how, mcp_room), SENTENCE)
+        f"mcp, {how}: {name}": (served(by_tool(name), how, "mcp"), SENTENCE)
         for how in ("--corpus", "--config")
         for name in ("ask", "count")
     },

@@ -76,6 +76,16 @@ class UnloadedModel(NoWriter):
         return "UnloadedModel()"
 
 
+class UnloadedReader:
+    """What stands in the place of a reader that nobody calls, where plans are made for it."""
+
+    fingerprint = "none"
+
+    def replies(self, prompts: Sequence[str], on_progress: Progress | None = None) -> list[str]:
+        """Refuse: a plan reads nothing."""
+        raise ConfigurationError("plans are made without a reader; give one to read documents")
+
+
 class _NoRows:
     def extend(self, token_ids: Sequence[int]) -> Step:
         """Refuse: there are no log-probabilities."""

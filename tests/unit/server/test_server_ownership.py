@@ -29,7 +29,7 @@ def start(serve, keys, tmp_path):
     """A server over one store; another one is a restart."""
 
     def start(embedder=None, **settings):
-        settings = CorpusSettings(settings)
+        settings = CorpusSettings.create(**settings)
         uploads = Uploads(tmp_path / "store", embedder or BucketEmbedder(), settings)
         # A file of its own: a server closes it.
         return serve(KeyFile(keys.path), model=CANTEEN, owner={"uploads": uploads})

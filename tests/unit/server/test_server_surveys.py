@@ -113,7 +113,7 @@ def stored(tmp_path):
 
 
 def test_a_corpus_is_counted_whole_though_it_is_searched_for_answers(server, stored):
-    settings = CorpusSettings({"accounting": "fixed"})
+    settings = CorpusSettings.create(accounting="fixed")
     server.service.offer("stored", settings.served(stored))
     labels = ["office", "canteen"]
     tally = ask(server, model="stored", kind="tally", question="what?", labels=labels)

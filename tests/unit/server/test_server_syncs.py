@@ -83,7 +83,7 @@ def command_of(program: str, tmp_path: Path):
 def served(serve, corpus, syncs, **more):
     """A server that offers the corpus beside another that follows nothing."""
     running = serve(owner={"syncs": syncs}, **more)
-    running.service.offer("lunch", CorpusSettings({"max_tokens": 8}).served(corpus))
+    running.service.offer("lunch", CorpusSettings.create(max_tokens=8).served(corpus))
     return running
 
 
