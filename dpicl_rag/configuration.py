@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import Adjacency, epsilon_to_rho
+from dpicl_rag.accounting import DELTA, Adjacency, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError
 
@@ -90,7 +90,7 @@ class PrivacyConfig(BaseModel):
         description="Privacy of one answer, above 0; less is more private.",
     )
     delta: float = Field(
-        1e-5, gt=0, lt=1, description="Delta of that privacy, strictly between 0 and 1."
+        DELTA, gt=0, lt=1, description="Delta of that privacy, strictly between 0 and 1."
     )
     utility: UtilityName | None = Field(
         None,

@@ -32,16 +32,13 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting import DELTA, epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger.fixed_point import affordable, allowance, exact, to_rho, whole_delta
 
 _EPOCH = date(1970, 1, 1)
 _DAY_SECONDS = 86_400
-
-
-_DELTA = 1e-5  # at which a refusal tells epsilon
 
 
 class Period(StrEnum):
@@ -224,7 +221,7 @@ def refused(
     """
     asked, left = to_rho(requested), to_rho(remaining)
     # As answers and budgets convert it, whose other part of delta is for thresholds.
-    rest = SHARES.beside_pool(_DELTA)
+    rest = SHARES.beside_pool(DELTA)
     epsilons = rho_to_epsilon(asked, rest), rho_to_epsilon(left, rest)
     return BudgetExceededError(asked, left, scope, epsilons, renews_on)
 

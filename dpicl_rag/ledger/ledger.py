@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from dpicl_rag.accounting import DELTA
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
@@ -107,7 +108,7 @@ class Ledger:
         epsilon: float | None = None,
         unit_rho: float | None = None,
         unit_epsilon: float | None = None,
-        delta: float = 1e-5,
+        delta: float = DELTA,
         thresholds: float = SHARES.threshold_pool,
         period: Period | str = Period.LIFETIME,
         strict: bool = False,

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from dpicl_rag._validate import place_and_sentence
 from dpicl_rag.server.admission import Admission, ServerLimits
 from dpicl_rag.server.api_keys import KeyFile, RunKey
 from dpicl_rag.server.audits import Auditor
@@ -101,9 +102,8 @@ async def _closing(app: FastAPI) -> AsyncIterator[None]:
 
 
 async def _malformed(_: Request, error: RequestValidationError) -> JSONResponse:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")[:128]
-    return Refusal(400, f"{place or 'body'}: {first['msg']}", param=place or None).response()
+    place, sentence = place_and_sentence(error)
+    return Refusal(400, sentence if place else f"body: {sentence}", param=place or None).response()
 
 
 async def _unknown(_: Request, error: HTTPException) -> JSONResponse:

@@ -10,9 +10,6 @@ from dpicl_rag.ledger import ScopeStatus
 from dpicl_rag.ledger.budgets import delta_of_rho, standing
 from dpicl_rag.ledger.fixed_point import affordable
 
-DELTA = 1e-5
-"""At which epsilon of an owner's budget is given, where nothing else is said."""
-
 
 def scope_view(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
     """One budget. All of it is public; see ``ScopeStatus``.

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting import DELTA, DIRECT, epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.answering.answer_plan import answer_plan
@@ -47,7 +47,7 @@ class CorpusPlan(PricedPlan):
     """
 
     epsilon: float
-    delta: float = 1e-5
+    delta: float = DELTA
     topics: int = 100
     topics_per_unit: int = 3
     words_per_unit: int = 3

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl_rag.accounting import Adjacency
+from dpicl_rag.accounting import DELTA, Adjacency
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
@@ -45,7 +45,7 @@ def synthesise_examples(
     *,
     method: ExamplesMethod = "exponential",
     epsilon: float | None = None,
-    delta: float = 1e-5,
+    delta: float = DELTA,
     texts_per_label: int = 1,
     max_tokens: int = 40,
     experts: int = 20,

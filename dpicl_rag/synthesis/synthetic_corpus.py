@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpicl_rag.accounting import DELTA
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.language_models.base import LanguageModel, Progress
@@ -58,7 +59,7 @@ def synthesise_corpus(
     target: str,
     *,
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = DELTA,
     template: RecordTemplate | None = None,
     keep: Keep | None = None,
     model: Any = None,

@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
+from dpicl_rag.accounting import DELTA
 from dpicl_rag.server.admission import MOST_EPSILON
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.audits import Auditor
@@ -20,9 +21,6 @@ from dpicl_rag.server.jobs import Job, Jobs
 from dpicl_rag.server.service import PUBLIC
 
 T = TypeVar("T")
-
-DELTA = 1e-5
-"""At which epsilon of a budget is given, where nothing else is said."""
 
 router = APIRouter()
 
