@@ -100,7 +100,7 @@ def seconds_per_token(
         start = time.perf_counter()
         step = rows.extend(pending)
         token = mechanism.draw(step, spend, randomness)
-        witness.hear(step, token)
+        witness.record(step, token)
         del step
         taken.append(time.perf_counter() - start)
         pending = (token,)

@@ -35,13 +35,13 @@ from benchmarks.reader_tasks import TASKS, Case, Task
 from benchmarks.rival_budget import beside_any, beside_gaussian
 from dpicl_rag import Corpus, PrivateContextLLM
 from dpicl_rag.answering.answer_plan import planned_answer
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import as_retriever
 from dpicl_research.embedding_aggregation import EmbeddingAggregation

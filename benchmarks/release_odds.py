@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
-from dpicl_rag.answering.ballot import Ballot
+from dpicl_rag.answering.canonical_form import SentenceVote
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.mechanisms.private_counts import Agreement
 
 
 def odds(
-    ladder: Ladder, votes: Sequence[Ballot | None], right: Callable[[str], bool]
+    ladder: Ladder, votes: Sequence[SentenceVote | None], right: Callable[[str], bool]
 ) -> tuple[float, float, float]:
     """Probability of a right release, of a wrong one, and mean rho that the counts cost a unit.
 
@@ -43,7 +43,7 @@ def odds(
 
 
 def _climbed(
-    steps: Sequence[Agreement], cast: Sequence[Ballot], right: Callable[[str], bool]
+    steps: Sequence[Agreement], cast: Sequence[SentenceVote], right: Callable[[str], bool]
 ) -> tuple[float, float, float]:
     """The odds of some steps, and what they cost a unit that has a vote."""
     good = bad = rho = 0.0

@@ -22,8 +22,8 @@ import transformers
 
 from dpicl_rag.language_models import probe
 from dpicl_rag.language_models.key_value_cache import passed_to
-from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.packed_rows import PackedRows
+from dpicl_rag.language_models.separate_rows import SeparateRows
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.step import DenseStep
 
@@ -201,7 +201,7 @@ def probed(model: TransformersModel) -> Figures:
     began = time.monotonic()
     if model._holds(PackedRows, attempt):
         verdict = "rows share passes and are bit-identical to themselves"
-    elif model._holds(LoneRows, probe.rows_are_right):
+    elif model._holds(SeparateRows, probe.rows_are_right):
         verdict = "rows are not bit-identical in company and are read one at a time"
     else:
         verdict = "rows are wrong"

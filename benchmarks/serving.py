@@ -33,10 +33,10 @@ from demos.inbox.generator import generate
 from demos.served import SETTINGS
 from dpicl_rag import Corpus, Ledger
 from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.catalogue import Catalogue, Served
-from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.run import make_server
+from dpicl_rag.server.service import ServedCorpus, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,11 @@ def served(
     settings = {**SETTINGS, "delta": DELTA, "seed": 1}
     settings |= {} if units is None else {"units": units}
     settings |= {} if max_tokens is None else {"max_tokens": max_tokens}
-    catalogue = Catalogue(
-        load_language_model(None), {CORPUS: Served(corpus, settings, TEMPLATE)}, ledger
+    service = Service(
+        load_language_model(None), {CORPUS: ServedCorpus(corpus, settings, TEMPLATE)}, ledger
     )
     limits = ServerLimits(together=together, waiting=64, each=64, a_minute=10**6)
-    app = create_app(catalogue, limits=limits)
+    app = create_app(service, limits=limits)
     server = make_server(app, host="127.0.0.1", port=0)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -104,7 +104,7 @@ def served(
     while not server.started:
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.services.run_key.text
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.parts.run_key.text
     finally:
         server.should_exit = True
         thread.join(60)

@@ -113,7 +113,7 @@ class SharedModel(WrappedModel[TransformersModel]):
         known = {own for group in groups for own in group.places}
         new = list(dict.fromkeys(own for own in inputs if own not in known))
         if new:
-            reader = self._model.alone() if public else self._model
+            reader = self._model.single_row() if public else self._model
             rows = reader.read(prefix, new if public else [beside, *new], room=room)
             groups.append(_Group(rows, {own: place for place, own in enumerate(new)}))
         where = {own: (group, place) for group in groups for own, place in group.places.items()}

@@ -41,12 +41,11 @@ from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.answering.answer_plan import answer_plan
-from dpicl_rag.answering.ballot import Ballot
-from dpicl_rag.answering.ballots import Ballots, hearing
-from dpicl_rag.answering.canonical_form import canonical_form
+from dpicl_rag.answering.canonical_form import SentenceVote, canonical_form
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.question import Question
+from dpicl_rag.answering.sentence_votes import VoteReader, sentence_votes
 from dpicl_rag.answering.support import Witness
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
@@ -198,7 +197,7 @@ class Reading:
         """Which experts support the right answer: bool [n]."""
         witness = Witness()
         for public, experts, right in zip(self.public, self.experts, self.right, strict=True):
-            witness.hear(DenseStep(public, experts), right[0])
+            witness.record(DenseStep(public, experts), right[0])
         return witness.agreeing()
 
     def _steps(self, utility: Utility, documents: int) -> Iterator[Tabled]:
@@ -263,14 +262,14 @@ class Reader:
         tokenizer = self._model.tokenizer
         return TEMPLATE.cut(tokenizer, case.question), tokenizer.encode(f" {case.disease}.")
 
-    def votes(self, case: Case) -> list[Ballot | None]:
+    def votes(self, case: Case) -> list[SentenceVote | None]:
         """What experts that state the answer would vote for, each asked alone."""
         model, most = self._model, SENTENCE_TOKENS
         prompt = TEMPLATE.cut(model.tokenizer, case.question)
         inputs = [model.digest((text,), UNIT_TOKENS) for text in case.documents]
         public = model.digest((TEMPLATE.no_document,), model.context_length)
         rows = model.read(prompt.prefix, [public, *inputs], room=len(prompt.suffix) + most)
-        ballots = Ballots(
+        reader = VoteReader(
             model.tokenizer,
             case.question,
             [(text,) for text in case.documents],
@@ -278,15 +277,15 @@ class Reader:
             BareModel(model, prompt, most).log_prob,
             STOP,
         )
-        said = rows.continue_each(prompt.suffix, most, ballots.asked)
-        return ballots.votes(prompt.suffix, said)
+        said = rows.continue_each(prompt.suffix, most, reader.asked)
+        return reader.votes(prompt.suffix, said)
 
-    def noted(self, case: Case) -> list[Ballot | None]:
+    def noted(self, case: Case) -> list[SentenceVote | None]:
         """What a reader's notes in the documents' place vote for, as they stand."""
         question = Question(case.question, TEMPLATE, self._model, PrivacyConfig.create())
         rows = self._model.read((), [self._model.digest(("-",), 1)], room=1)
-        hear = hearing(question, [(note,) for note in case.documents], notes=True)(rows)
-        return list(hear(0, (), SENTENCE_TOKENS))
+        votes = sentence_votes(question, [(note,) for note in case.documents], notes=True)(rows)
+        return list(votes(0, (), SENTENCE_TOKENS))
 
     def _steps(
         self,
@@ -415,7 +414,7 @@ WAYS = (("agreement", False), ("agreement under a ledger", True))
 
 def agreed(
     case: Case,
-    votes: Sequence[Ballot | None],
+    votes: Sequence[SentenceVote | None],
     documents: Sequence[int],
     ways: Sequence[tuple[str, bool]] = WAYS,
 ) -> list[Cell]:

@@ -21,8 +21,8 @@ from demos.inbox.generator import generate
 from dpicl_rag import Ledger
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.run import make_server
+from dpicl_rag.server.service import ServedCorpus, Service
 
 SETTINGS = {
     "epsilon": EPSILON,
@@ -50,17 +50,17 @@ def main(arguments: Sequence[str] = ()) -> int:
             corpus = fill(ingest(box, where, progress), where, progress)
             progress.add_task("loading the default model (30 s the first time)", total=None)
             model = load_language_model(None)
-        catalogue = Catalogue(
+        service = Service(
             model,
-            {CORPUS: Served(corpus, SETTINGS, TEMPLATE)},
+            {CORPUS: ServedCorpus(corpus, SETTINGS, TEMPLATE)},
             ledger,
             memory=where / "memory.sqlite",
         )
-        app = create_app(catalogue)
+        app = create_app(service)
         server = make_server(app, host="127.0.0.1", port=options.port)
 
         def started(url: str) -> None:
-            page = app.state.services.run_key.address(url)
+            page = app.state.parts.run_key.address(url)
             # An address that is broken over two lines cannot be copied.
             console.print(
                 f"\nOpen [link={page}]{page}[/link] and ask, for example:", soft_wrap=True
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] = ()) -> int:
             for fact in box.facts:
                 console.print(f"  {fact.question}")
             console.print(f"What no answer should give away: {box.secrets[0].question}")
-            key = app.state.services.run_key.text
+            key = app.state.parts.run_key.text
             clients = f"Chat clients: {url}v1, model {CORPUS}, key {key}. Ctrl-C ends it."
             console.print(clients, soft_wrap=True)
 

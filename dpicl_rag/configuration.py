@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import Adjacency, epsilon_to_rho
+from dpicl_rag.accounting import DELTA, Adjacency, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError
 
@@ -30,7 +30,10 @@ be labelled with. Groups are a setting."""
 ImageMethodName = Literal[
     "poe", "votes", "votes-gaussian", "permute-and-flip", "permute-and-flip-votes"
 ]
-"""Those that pictures can be labelled with: all that read no question without content."""
+"""Methods that pictures can be labelled with: all that read no question without content."""
+
+UNITS = 64
+"""Units that an answer over a whole corpus aims to read, where nobody says how many."""
 
 TEMPLATE = "template=PromptTemplate(system=...) says how a document and a question become a prompt"
 """Stands where other libraries take a prompt."""
@@ -87,7 +90,7 @@ class PrivacyConfig(BaseModel):
         description="Privacy of one answer, above 0; less is more private.",
     )
     delta: float = Field(
-        1e-5, gt=0, lt=1, description="Delta of that privacy, strictly between 0 and 1."
+        DELTA, gt=0, lt=1, description="Delta of that privacy, strictly between 0 and 1."
     )
     utility: UtilityName | None = Field(
         None,
@@ -114,7 +117,7 @@ class PrivacyConfig(BaseModel):
         "number of units where a search has released one.",
     )
     units: int = Field(
-        64, ge=1, description="Number of units that an answer over a whole corpus aims to read."
+        UNITS, ge=1, description="Number of units that an answer over a whole corpus aims to read."
     )
     unsupported: Unsupported = Field(
         "mark",
@@ -197,7 +200,8 @@ class PrivacyConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_samplers(cls, values: Any) -> Any:
-        wrong = _SAMPLERS & set(values) if isinstance(values, dict) else set()
+        samplers = _SAMPLERS - cls.model_fields.keys()
+        wrong = samplers & set(values) if isinstance(values, dict) else set()
         if wrong:
             raise ValueError(
                 f"{', '.join(sorted(wrong))} would act on private scores, which voids the "
@@ -220,10 +224,10 @@ class PrivacyConfig(BaseModel):
         return self.model_copy(update=asked) if asked else self
 
     def require_reader(self, reader: object) -> None:
-        """See that there is a reader where a setting speaks of one.
+        """Refuse settings of a reader where there is none.
 
         Raises:
-            ConfigurationError: There is none.
+            ConfigurationError: There are any.
         """
         given = {"max_calls": self.max_calls is not None, "polish": self.polish}
         names = [name for name, one in given.items() if one]
@@ -246,13 +250,13 @@ class PrivacyConfig(BaseModel):
         return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked))
 
     def threshold_delta(self, *, booked: bool) -> float:
-        """What thresholds of one answer cost, of ``delta``."""
+        """The part of ``delta`` that thresholds of one answer cost."""
         if self.agreement == "off":
             return 0.0
         return (SHARES.threshold_of_pool if booked else SHARES.threshold_delta) * self.delta
 
     @classmethod
-    def create(cls, **settings: Unpack[Settings]) -> PrivacyConfig:
+    def create(cls, **settings: Unpack[Settings]) -> Self:
         """Build a configuration; a bad setting is one clear sentence.
 
         Raises:

@@ -1,38 +1,39 @@
-"""The bridge to LangChain and LlamaIndex: what both adapters do alike; neither library is imported.
+"""Bridge to LangChain and LlamaIndex: the calls, searches, embedders, refusals and tools of both.
 
 A `PrivateCall` is a question on its way to the documents, at four doors: whole or in pieces, sync
 or async. The adapters make one of whatever their framework hands them, and give its answer the
-framework's form.
+framework's form. Neither library is imported.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, cast
+
+import numpy as np
+import numpy.typing as npt
 
 from dpicl_rag.answering.follow_ups import last_question
-from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.worker_threads import in_steps
+from dpicl_rag.configuration import Settings
 from dpicl_rag.errors import ConfigurationError, DPICLError
+from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+from dpicl_rag.ledger import Ledger
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.requests import Turn
+from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.requests import CONVERSATION, FIELDS, AnswerFields, Turn
 from dpicl_rag.results import PrivateAnswer
-from dpicl_rag.retrieval import Documents, Retriever, retriever_over
+from dpicl_rag.retrieval import UNITS, Documents, Retriever, retriever_over
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-FROM_SCORES = "would be drawn token by token from private scores"
-"""Why a private model gives no structure and calls no tools."""
-
-INSTEAD_OF_STRUCTURE = (
-    "choose among labels with PrivateContextLLM.classify, or let a public model put the answer "
-    "into a structure"
-)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -41,15 +42,13 @@ class Conversation:
 
     Attributes:
         question: What the documents are searched for. Public, as all the rest but ``documents``.
-        turns: Those before it.
-        system: Takes the place of the template's instruction.
         documents: Texts that stood in its messages. Private.
+        fields: Of the question: the turns before it, and the words of system messages.
     """
 
     question: str
-    turns: tuple[Turn, ...] = ()
-    system: str | None = None
-    documents: list[str] = field(default_factory=list)
+    documents: Sequence[str] = ()
+    fields: AnswerFields = field(default_factory=AnswerFields)
 
     @classmethod
     def of(
@@ -69,7 +68,8 @@ class Conversation:
         """
         if question is None:
             question, turns = last_question(turns)
-        return cls(question, tuple(turns), "\n".join(system) or None, list(documents))
+        fields = AnswerFields(turns=tuple(turns), system="\n".join(system) or None)
+        return cls(question, list(documents), fields)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,32 +80,25 @@ class PrivateCall:
         llm: Answers.
         question: Public text.
         documents: As in ``PrivateContextLLM.answer``. Private.
-        turns: Those before the question. Public.
-        fresh: Ask the documents again where the memory has the answer.
+        fields: Fields of the question; see `Request`.
     """
 
     llm: PrivateContextLLM
     question: str
     documents: Documents
-    turns: Sequence[Turn] = ()
-    fresh: bool = False
+    fields: AnswerFields = field(default_factory=AnswerFields)
 
     def answer(self) -> PrivateAnswer:
         """The whole answer."""
-        return self.llm.answer(self.question, self.documents, turns=self.turns, fresh=self.fresh)
+        return self.llm.answer(self.question, self.documents, **self.fields)
 
     async def aanswer(self) -> PrivateAnswer:
         """``answer`` in a worker thread."""
-        ask = self.llm.aanswer
-        return await ask(self.question, self.documents, turns=self.turns, fresh=self.fresh)
+        return await self.llm.aanswer(self.question, self.documents, **self.fields)
 
     def stream(self) -> PrivateStream:
         """The answer piece by piece."""
-        return self.llm.stream(self.question, self.documents, turns=self.turns, fresh=self.fresh)
-
-    def astream(self) -> AsyncPrivateStream:
-        """``stream`` with the search and each draw in a worker thread."""
-        return self.llm.astream(self.question, self.documents, turns=self.turns, fresh=self.fresh)
+        return self.llm.stream(self.question, self.documents, **self.fields)
 
     def pieces(
         self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]
@@ -126,12 +119,38 @@ class PrivateCall:
         self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]
     ) -> AsyncGenerator[T, None]:
         """``pieces`` with the search and each draw in a worker thread."""
-        async with self.astream() as stream:
+        async with self.llm.astream(self.question, self.documents, **self.fields) as stream:
             async for piece in stream:
                 for one in shown(piece, None):
                     yield one
             for one in shown("", stream.answer):
                 yield one
+
+
+KEYWORDS = tuple(name for name in FIELDS["answer"] if name not in CONVERSATION)
+"""Fields of an answer for which frameworks have no place of their own."""
+
+
+def split_fields(arguments: Mapping[str, Any]) -> tuple[AnswerFields, dict[str, Any]]:
+    """Fields of a question among the keywords of a framework's call, and the other keywords."""
+    others = {name: value for name, value in arguments.items() if name not in KEYWORDS}
+    fields = {name: arguments[name] for name in KEYWORDS if arguments.get(name) is not None}
+    return cast("AnswerFields", fields), others
+
+
+class LLMArguments(Settings, total=False):
+    """Arguments of `PrivateContextLLM` by keyword."""
+
+    model: Any
+    reader: Any
+    reply_cache: ReplyCache | None
+    template: PromptTemplate | None
+    ledger: Ledger | None
+    corpus: str | None
+    caller: str | None
+    knowledge: Any
+    prefix_cache: PrefixCache | None
+    randomness: Randomness | None
 
 
 def core_of(given: Any, adapter: type[Any], refusal: str) -> PrivateContextLLM:
@@ -165,44 +184,120 @@ def refuse(unknown: Iterable[str], words: str) -> None:
         raise ConfigurationError(f"{names}: {words}")
 
 
+_FROM_SCORES = "would be drawn token by token from private scores"
+
+
+def refuse_structure(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse structured output.
+
+    Raises:
+        ConfigurationError: Always.
+    """
+    raise ConfigurationError(f"a private model gives no structured output: {NO_STRUCTURE}")
+
+
+NO_STRUCTURE = (
+    f"structure {_FROM_SCORES}; choose among labels with PrivateContextLLM.classify, or let a "
+    "public model put the answer into a structure"
+)
+
+
+def refuse_tools(tool: str) -> NoReturn:
+    """Refuse calls of tools.
+
+    Args:
+        tool: Expression for the tool that a public model may have.
+
+    Raises:
+        ConfigurationError: Always.
+    """
+    raise ConfigurationError(
+        f"a private model calls no tools, as each call {_FROM_SCORES}; give a public model the "
+        f"tool {tool}"
+    )
+
+
+class SearchOptions(TypedDict, total=False):
+    """Options of a search, as keywords; None is as if left out.
+
+    Attributes:
+        unit_field: Metadata field of a store that holds the privacy unit.
+        threshold: The least cosine of a unit with the question.
+        top_k: The most units, in place of a threshold.
+        where: Filter on metadata. Public.
+    """
+
+    unit_field: str | None
+    threshold: float | None
+    top_k: int | None
+    where: Where | None
+
+
 def private_search(
     source: Any,
     vectors_of: Callable[[Any, str | None], VectorSource],
-    *,
-    unit_names: Sequence[str],
-    unit_field: str | None,
-    threshold: float | None,
-    top_k: int | None,
-    where: Where | None,
-    units: int,
+    units: int = UNITS,
+    **options: Unpack[SearchOptions],
 ) -> Retriever:
     """A retriever with a known stability over what a user of a framework has.
 
     Args:
         source: A retriever of this library, a corpus, or a framework's store.
         vectors_of: Reads the store's vectors by the field of the privacy unit.
-        unit_names: Names of the arguments that say ``unit_field``.
-        unit_field: Metadata field of a store that holds the privacy unit.
-        threshold: The least cosine of a unit with the question.
-        top_k: The most units, in place of a threshold.
-        where: Filter on metadata. Public.
-        units: How many of the closest units are aimed for where neither is given.
+        units: How many of the closest units are aimed for without threshold and top_k.
+        **options: Of the search.
 
     Raises:
         ConfigurationError: The settings do not fit the source, or it is refused.
     """
+    chosen: dict[str, Any] = {name: one for name, one in options.items() if one is not None}
     if isinstance(source, Retriever):
-        if (unit_field, threshold, top_k, where) != (None,) * 4:
+        if chosen:
             raise ConfigurationError(
-                f"leave out {', '.join(unit_names)}, threshold, top_k and where: they belong to "
+                "leave out privacy_unit, unit_field, threshold, top_k and where: they belong to "
                 "the retriever that is given"
             )
         return source
+    unit_field = chosen.pop("unit_field", None)
     if not isinstance(source, VectorSource):
         source = vectors_of(source, unit_field)
     elif unit_field is not None:
-        raise ConfigurationError(f"leave out {' and '.join(unit_names)}: a corpus knows its units")
-    return retriever_over(source, units=units, threshold=threshold, top_k=top_k, where=where)
+        raise ConfigurationError("leave out privacy_unit and unit_field: a corpus knows its units")
+    return retriever_over(source, units=units, **chosen)
+
+
+class FrameworkEmbedder:
+    """The embedding model of a framework as an embedder; one text at a time: texts stay apart.
+
+    Args:
+        fingerprint: Name of the model.
+        embed_question: Embeds a question.
+        embed_passage: Embeds a passage; None where the framework would show it.
+    """
+
+    def __init__(
+        self,
+        fingerprint: str,
+        embed_question: Callable[[str], Sequence[float]],
+        embed_passage: Callable[[str], Sequence[float]] | None = None,
+    ) -> None:
+        self.fingerprint = fingerprint
+        self._embed_question = embed_question
+        self._embed_passage = embed_passage
+
+    def __repr__(self) -> str:
+        return f"FrameworkEmbedder({self.fingerprint!r})"
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
+        """Embed texts, float32, one row for each.
+
+        Raises:
+            ConfigurationError: They are passages, which the framework would show.
+        """
+        embed = self._embed_question if query else self._embed_passage
+        if embed is None:
+            raise ConfigurationError("an index embeds its own nodes; insert them into the index")
+        return np.asarray([embed(text) for text in texts], dtype=np.float32)
 
 
 ExactKind = tuple[str, str, Callable[..., VectorSource]]

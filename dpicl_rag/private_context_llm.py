@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.answering.answers import begin_answer, plan_of_answer
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
-from dpicl_rag.answering.experts import one_each
+from dpicl_rag.answering.experts import one_each, read_ahead
 from dpicl_rag.answering.follow_ups import whole_question
 from dpicl_rag.answering.labels import draw_label, plan_of_label
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import NO_CORPUS, PrivateRun
 from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
-from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
@@ -27,7 +26,7 @@ from dpicl_rag.knowledge.public_knowledge import as_knowledge
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
-from dpicl_rag.ledger.status import least_remaining
+from dpicl_rag.ledger.budgets import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import PromptTemplate
@@ -328,7 +327,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         return whole_question(question, turns, self.model, self.reader)
 
     def plan(self, documents: Documents, request: Request | None = None) -> Plan[Any]:
-        """What a request may cost, split by what it pays for. Nothing is searched or paid.
+        """The plan of a request: its price, split by what it pays for. Nothing is searched or paid.
 
         Args:
             documents: As in ``answer``.

@@ -7,9 +7,17 @@ bodies over HTTP, schemas of agents' tools and keywords of Python are made from 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Self, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SkipValidation,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from dpicl_rag import _validate
 from dpicl_rag.configuration import MethodName
@@ -29,10 +37,7 @@ VOTES = 3
 
 
 class Request(BaseModel):
-    """One question. All of it is public.
-
-    Fields that a kind has not (`FIELDS`) stay at their defaults.
-    """
+    """One question. All of it is public, and each kind has fields of its own (`FIELDS`)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -94,12 +99,20 @@ class Request(BaseModel):
             raise ValueError("must be a list, not one string")
         return value
 
+    @model_validator(mode="after")
+    def _refuse_fields_of_other_kinds(self) -> Self:
+        for name in sorted(self.model_fields_set - {"kind", *FIELDS[self.kind]}):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: the kind {self.kind} has none; leave it out")
+        return self
+
     @classmethod
     def of(cls, kind: Kind, **fields: Any) -> Request:
         """A request of a kind.
 
         Raises:
-            ConfigurationError: A field is unknown, of the wrong type or outside its range.
+            ConfigurationError: A field is unknown, not of this kind, of the wrong type or outside
+                its range.
         """
         try:
             return cls(kind=kind, **fields)
@@ -108,7 +121,7 @@ class Request(BaseModel):
 
     @property
     def read_by(self) -> ReadBy:
-        """What reads the units of a tally or a survey."""
+        """The reader of units in a tally or a survey."""
         return self.by or ("vectors" if self.kind == "survey" else "model")
 
     def asked(self) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, Literal, Protocol
-
-from dpicl_rag.notebook_table import notebook_table, privacy_rows
 
 StoppedBy = Literal["end", "length", "budget", "unavailable"]
 """The end of an answer: the model's end token or a stop string, ``max_tokens``, the budget, or an
@@ -17,6 +16,10 @@ ReleasedBy = Literal["agreement", "tokens", "memory", "public"]
 """How an answer came about: experts said the same, tokens were drawn, public knowledge had it (the
 same question was answered before, or documents confirmed what the model knew from there), or the
 public model replied by itself to small talk, about which no document is asked."""
+
+
+UNSUPPORTED = "The documents do not say."
+"""Takes the place of an answer that they do not support, where that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ class Paid(Protocol):
 
     @property
     def delta(self) -> float:
-        """See ``epsilon``."""
+        """Delta of its guarantee."""
         ...
 
     @property
@@ -146,3 +149,23 @@ class Paid(Protocol):
 def cost_of(result: Paid) -> dict[str, float]:
     """Its guarantee and its price by name, for JSON."""
     return {"epsilon": result.epsilon, "delta": result.delta, "rho": result.rho}
+
+
+def notebook_table(text: str, rows: Iterable[tuple[str, str]]) -> str:
+    """HTML of a text for a notebook, and of public numbers under it. All are escaped.
+
+    Args:
+        text: In front; one without letters is left out.
+        rows: Name and value.
+    """
+    front = f'<p style="white-space: pre-wrap">{escape(text)}</p>' if text.strip() else ""
+    cells = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows
+    )
+    return f"{front}<table>{cells}</table>"
+
+
+def privacy_rows(epsilon: float, delta: float, rho: float | None) -> list[tuple[str, str]]:
+    """Epsilon, delta and, where there is one, rho."""
+    rows = [("epsilon", f"{epsilon:g}"), ("delta", f"{delta:g}")]
+    return rows if rho is None else [*rows, ("rho", f"{rho:.4g}")]

@@ -14,13 +14,19 @@ import torch
 from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel
-from dpicl_rag.mechanisms.base import ChargedAlike, Mechanism
 from dpicl_rag.mechanisms.points import points, spread
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import ChargedAlike, Mechanism
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import likeliest
-from dpicl_rag.synthesis.label_charge import LabelCharge, TextFilter
-from dpicl_rag.synthesis.pools import FreshSampleRows, LabelledDocument, Sampler, pools
+from dpicl_rag.synthesis.pools import (
+    FreshSampleRows,
+    LabelCharge,
+    LabelledDocument,
+    Sampler,
+    TextFilter,
+    pools,
+)
 from dpicl_rag.synthesis.template import ExampleTemplate, ended, written
 
 

@@ -115,17 +115,27 @@ def bits_table(epsilon: float = 10.0) -> Table:
     rows = []
     for count in bit_counts():
         bits, ours = count.published, count.ours
-        published = bits.published_share(epsilon)
+        published = published_share(bits, epsilon)
         shares = (published, count.widest * published, bits.share(epsilon))
         rows.append(
             (
                 *(count.name, str(bits.number), str(bits.flips), _shown(shares[0])),
                 *(_shown(shares[1]), _shown(shares[2])),
                 *(str(ours.number), _shown(ours.share(epsilon))),
-                *(_shown(bits.true_epsilon(one)) for one in EPSILONS),
+                *(_shown(true_epsilon(bits, one)) for one in EPSILONS),
             )
         )
     return Table(f"Bits of a row, epsilon {epsilon:g}", columns, tuple(rows))
+
+
+def published_share(bits: RowBits, epsilon: float | Fraction) -> Fraction:
+    """Epsilon of one bit in the paper."""
+    return Fraction(epsilon) / bits.number
+
+
+def true_epsilon(bits: RowBits, epsilon: float | Fraction) -> Fraction:
+    """The cost of a report with the paper's share of ``epsilon`` for each bit."""
+    return bits.flips * published_share(bits, epsilon)
 
 
 def _shown(number: Fraction) -> str:

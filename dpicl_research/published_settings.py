@@ -21,7 +21,7 @@ from dpicl_rag.accounting import (
 )
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.synthesis.adaptive import AdaptiveConstants
+from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
 
 _INTERVAL = 1e-3
 

@@ -18,7 +18,6 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
-from dpicl_rag.mechanisms.base import no_ranges
 from dpicl_rag.mechanisms.points import (
     GRID,
     LARGEST,
@@ -32,9 +31,10 @@ from dpicl_rag.mechanisms.points import (
 )
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import no_ranges
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import likeliest
-from dpicl_rag.synthesis.adaptive import Adaptive
+from dpicl_rag.synthesis.noisy_sums import Adaptive
 from dpicl_research.open_writing import OpenWriter
 from dpicl_research.paper_protocol import shuffled
 from dpicl_research.report import Report, Table, percent

@@ -12,11 +12,11 @@ from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.synthesis.adaptive import AdaptiveConstants
 from dpicl_rag.synthesis.examples import synthesise_examples
 from dpicl_rag.synthesis.examples_plan import METHODS, ExamplesMethod, ExamplesPlan, examples_plan
+from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
 from dpicl_rag.synthesis.pools import LabelledDocument, poisson
-from dpicl_rag.synthesis.synthesis_folder import read_run
+from dpicl_rag.synthesis.synthesis_run import read_run
 from dpicl_rag.synthesis.template import ExampleTemplate
 from dpicl_research.film_spans import (
     SPANS,

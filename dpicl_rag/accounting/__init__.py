@@ -21,6 +21,7 @@ from dpicl_rag.accounting.calibration import (
     subsampled_sigma,
 )
 from dpicl_rag.accounting.conversion import (
+    DELTA,
     bounded_range_to_rho,
     epsilon_to_rho,
     renyi_to_delta,
@@ -51,6 +52,7 @@ from dpicl_rag.accounting.stability import (
 from dpicl_rag.accounting.subsampling import FixedSizeSubsampled, SubsampledSum
 
 __all__ = [
+    "DELTA",
     "DIRECT",
     "RANDOM_GROUPS",
     "SQRT_2",

@@ -99,7 +99,7 @@ class Accountant(ABC):
 
     @abstractmethod
     def _supports(self, leaf: Event) -> bool:
-        """Whether the leaf can be composed."""
+        """Support for the leaf."""
 
     def _require_add_or_remove(self) -> None:
         if self._adjacency is not Adjacency.ADD_OR_REMOVE_ONE:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+DELTA = 1e-5
+"""Delta of answers, and at which epsilon is told, where no other is named."""
+
 NANO = 10**9
 """Nano-rho in a rho: budgets and charges of a ledger are whole nano-rho."""
 

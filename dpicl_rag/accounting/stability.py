@@ -47,7 +47,7 @@ class Stability:
         )
 
     def individual_under(self, adjacency: Adjacency) -> bool:
-        """Whether individual accounting is sound: a unit's presence changes its own expert alone.
+        """Soundness of individual accounting: a unit's presence changes its own expert alone.
 
         A replaced unit changes its expert, so add-or-remove adjacency is needed.
         """

@@ -16,14 +16,14 @@ from dpicl_rag.accounting import (
     strength_for,
 )
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.prices import Price
 from dpicl_rag.answering.ladder import Ladder
-from dpicl_rag.answering.plan import Plan, Price
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
-from dpicl_rag.mechanisms.privacy_filters import rounded_up
-from dpicl_rag.mechanisms.selection import ExponentialMechanism
+from dpicl_rag.mechanisms.discrete_noise import rounded_up
+from dpicl_rag.mechanisms.selection import ExponentialMechanism, Mechanism
 from dpicl_rag.mechanisms.utilities import (
     Likeliest,
     LogProb,
@@ -74,7 +74,7 @@ def with_agreement(config: PrivacyConfig, stability: Stability, *, speaks: bool)
 
 
 def accounts_individually(config: PrivacyConfig, stability: Stability) -> bool:
-    """Whether each unit pays for what it reveals, and not all the same.
+    """True where each unit pays for what it reveals, and not all the same.
 
     Args:
         config: Public settings.
@@ -157,7 +157,7 @@ def answer_plan(
         )
     support_rho = 0.0 if support is None else counts * support.rho
     agreement = () if ladder is None else (_agreement(config, ladder, delta),)
-    others = search_rho + support_rho + sum(part.rho for part in agreement)
+    others = search_rho + support_rho + sum(part.rho or 0.0 for part in agreement)
     alike = "each unit for what it tells of them" if individual else "every unit alike"
     per_word = f"{alike}; {mechanism.rho:.4g} at most for one of them"
     return Plan(

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dpicl_rag.answering.answer_plan import planned_answer, with_agreement
-from dpicl_rag.answering.ballots import hearing, naming_of
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.follow_ups import whole_question
+from dpicl_rag.answering.free_answers import (
+    form_of,
+    is_small_talk,
+    public_reply,
+    released_before,
+)
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import Proposal, proposal_for
-from dpicl_rag.answering.public_reply import public_reply
 from dpicl_rag.answering.question import Question
-from dpicl_rag.answering.remembered import form_of, released_before
-from dpicl_rag.answering.settlement import Settlement
-from dpicl_rag.answering.small_talk import is_small_talk
+from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes
 from dpicl_rag.answering.support import Support
-from dpicl_rag.answering.whole_answers import whole_answer
+from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.prompts import plain
 from dpicl_rag.requests import Request
+from dpicl_rag.results import UNSUPPORTED, PrivateAnswer, ReleasedBy, StoppedBy
 from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.retrieval.search import Search
 
@@ -103,12 +109,12 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
         block_tokens=config.block_tokens,
         support=support,
         whole=whole,
-        hear=hearing(asked, experts.passages, notes=reader is not None),
+        votes=sentence_votes(asked, experts.passages, notes=reader is not None),
         naming=naming_of(asked, proposal, experts.passages),
         informed=informed,
         on_progress=run.on_progress if reader is None else None,
     )
-    settlement = Settlement(
+    finish = _Finish(
         config=config,
         spend=spend,
         corpus=corpus,
@@ -126,6 +132,74 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
         start=run.template.answer_prefix,
         question=question,
         held=config.unsupported == "refuse" or polish is not None,
-        finish=experts.close,
-        settle=settlement,
+        close=experts.close,
+        finish=finish,
     )
+
+
+@dataclass(frozen=True)
+class _Finish:
+    """The end of an answer: its support, its cost, and what is remembered of it.
+
+    Attributes:
+        config: The settings.
+        spend: Of the answer; no documents are kept by it.
+        corpus: Whose budget paid.
+        support: By the documents; None where nobody asks.
+        whole: Sentences on which experts agree; None where they are not asked for them.
+        recalled: How many texts of public knowledge were found.
+        keep: Remembers an answer that documents support, and whether it was drawn (see `Entry`);
+            None where there is no memory.
+        polish: Writes the released text in other words; None leaves it as it is.
+    """
+
+    config: PrivacyConfig
+    spend: PrivacyFilter
+    corpus: str
+    support: Support | None
+    whole: WholeAnswer | None
+    recalled: int
+    keep: Callable[[PrivateAnswer, bool], None] | None
+    polish: Callable[[str], str] | None = None
+
+    def __repr__(self) -> str:
+        return "_Finish(<private>)"
+
+    def __call__(self, text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
+        """The answer, and what is to be done about it; see `PrivateStream`."""
+        agreed = None if self.whole is None else self.whole.agreed
+        confirmed = self.support is not None and self.support.confirmed
+        only_agreement = self.whole is not None and self.whole.only_agreement
+        supported = None
+        if agreed is not None:
+            supported = True  # by what it is
+        elif whole and (confirmed or only_agreement):
+            supported = confirmed
+        elif whole and self.support is not None:
+            supported = self.support.decide(tokens)
+        if (only_agreement or self.config.unsupported == "refuse") and not supported:
+            # Whether documents support it was not asked where the engine was gone.
+            text = "" if stopped == "unavailable" else UNSUPPORTED
+        by: ReleasedBy | None = "agreement" if agreed else "memory" if confirmed else None
+        if by is None and tokens and not only_agreement:
+            by = "tokens"
+        answer = PrivateAnswer(
+            text=text,
+            epsilon=self.config.epsilon,
+            delta=self.config.delta,
+            rho=self.spend.rho,
+            tokens=tokens,
+            stopped_by=stopped,
+            corpus=self.corpus,
+            supported=supported,
+            by=by,
+            agreeing=None if agreed is None else agreed.count,
+            agreeing_within=None if agreed is None else agreed.within,
+            recalled=self.recalled,
+        )
+        if self.keep is not None and supported:
+            # Where no whole answers are counted, that one was drawn tells nothing.
+            self.keep(answer, by == "tokens" and self.config.agreement != "off")
+        if self.polish is None or not whole or text in ("", UNSUPPORTED):
+            return answer
+        return answer.polished(self.polish)

@@ -1,4 +1,4 @@
-"""Forms of sentences: canonical, short for counting, and as they are shown.
+"""Forms of sentences: canonical, short for counting, as a vote, and as they are shown.
 
 The canonical form is what two experts must have in common to say the same. It is what is released,
 so nothing that only one expert said can be in it.
@@ -13,7 +13,8 @@ The shown form has the articles of the question: post-processing of what was rel
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 
@@ -79,7 +80,7 @@ _HOW = re.compile(
 
 
 def asks_how(question: str) -> bool:
-    """Whether a question asks for more than a name or a number."""
+    """True of a question that asks for more than a name or a number."""
     return _HOW.search(question) is not None
 
 
@@ -122,8 +123,56 @@ def _has_digit(word: str) -> bool:
 
 
 def _is_news(word: str, asked: frozenset[str]) -> bool:
-    """Whether a word says something that the question does not."""
+    """True of a word that says something that the question does not."""
     return word.casefold() not in FUNCTION_WORDS and not content_words(word) <= asked
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SentenceVote:
+    """The vote of one expert. Private.
+
+    Attributes:
+        sentence: Its whole sentence, in canonical form; None where names and numbers are all.
+        short: The names and numbers of it; the sentence where the question asks for more.
+        words: Content words of the sentence that the question has not.
+        named: The same of ``short``.
+    """
+
+    sentence: str | None = field(repr=False)
+    short: str = field(repr=False)
+    words: frozenset[str] = field(repr=False)
+    named: frozenset[str] = field(repr=False)
+
+    def within(self, document: Set[str]) -> SentenceVote | None:
+        """The part of it that a document with these words carries; None if that is nothing.
+
+        "You need to calculate 9 working days" may be said of a document that calculates nothing.
+        """
+        if self.words <= document:
+            return self
+        return replace(self, sentence=None) if self.named <= document else None
+
+
+def vote_for(sentence: str, question: str, form: CanonicalForm) -> SentenceVote | None:
+    """The vote for a sentence; None of what cannot be read, without an error.
+
+    Args:
+        sentence: What is said.
+        question: Public text.
+        form: Canonical form of an answer; one of one's own is the only one.
+    """
+    asked = content_words(question)
+    try:
+        key, words = form(sentence), content_words(sentence) - asked
+        if not isinstance(key, str) or not key.strip():
+            return None
+        shortens = form is canonical_form and not asks_how(question)
+        short = short_form(key, asked) if shortens else key
+        return SentenceVote(
+            key, short, words, words if short == key else content_words(short) - asked
+        )
+    except Exception:
+        return None  # one unit's words
 
 
 _SPOKEN_FOR = frozenset({"a", "an", "the", "our", "your", "my", "no", "this", "that"})

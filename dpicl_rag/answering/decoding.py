@@ -9,9 +9,9 @@ from itertools import takewhile
 from typing import Protocol
 
 from dpicl_rag.answering.experts import Experts
-from dpicl_rag.answering.prompt_rows import read, read_alone
+from dpicl_rag.answering.prompt_rows import read, read_public_row
 from dpicl_rag.answering.support import Naming, Support
-from dpicl_rag.answering.whole_answers import Hear, WholeAnswer
+from dpicl_rag.answering.whole_answers import SentenceVotes, WholeAnswer
 from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models.base import (
     BlockRows,
@@ -22,9 +22,9 @@ from dpicl_rag.language_models.base import (
     Rows,
 )
 from dpicl_rag.language_models.out_of_memory import enough_memory
-from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
 
@@ -39,12 +39,12 @@ def generate(
     block_tokens: int = 0,
     support: Support | None = None,
     whole: WholeAnswer | None = None,
-    hear: Callable[[Rows], Hear] | None = None,
+    votes: Callable[[Rows], SentenceVotes] | None = None,
     naming: Naming | None = None,
     informed: Input | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
-    """Read what was experts and draw a text from it: what answers and synthesis share.
+    """Read with experts and draw a text from it: what answers and synthesis share.
 
     Args:
         model: Reads documents.
@@ -53,9 +53,9 @@ def generate(
         randomness: Where the coins come from.
         max_tokens: Most tokens drawn.
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
-        support: Hears every token that is drawn; its proposal is put to the documents first.
+        support: Records every token that is drawn; its proposal is put to the documents first.
         whole: Asks experts for whole sentences before a token is drawn.
-        hear: What hears them, of the rows; needed for them.
+        votes: Of experts for sentences, once their rows are there; needed for them.
         naming: Which experts name what is proposed, see `Support.confirms`.
         informed: What the public row reads, see `read`.
         on_progress: Called with the part of the documents that is read, 0 to 1.
@@ -73,14 +73,14 @@ def generate(
         if support is not None and proposal is not None and support.confirms(rows, naming):
             yield from proposal.tokens
             return
-        if whole is not None and hear is not None:
-            yield from whole.speak(hear(rows), model.tokenizer)
-            if whole.agreed or whole.alone:
+        if whole is not None and votes is not None:
+            yield from whole.speak(votes(rows), model.tokenizer)
+            if whole.agreed or whole.only_agreement:
                 yield from sorted(model.tokenizer.stop_tokens)[:1]
                 return
         if block_tokens:
-            alone = read_alone(model, prompt, room=max_tokens, informed=informed)
-            draft = GreedyDraft(alone, block_tokens) if isinstance(alone, BlockRows) else None
+            public = read_public_row(model, prompt, room=max_tokens, informed=informed)
+            draft = GreedyDraft(public, block_tokens) if isinstance(public, BlockRows) else None
         yield from decode(
             rows=rows,
             suffix=prompt.suffix,
@@ -131,7 +131,7 @@ def decode(
         max_tokens: Most tokens.
         stop_tokens: Tokens that end the answer.
         draft: Proposes blocks; the rows must be ``BlockRows``.
-        support: Hears every token, and the step it was drawn from.
+        support: Records every token, and the step it was drawn from.
     """
     pending: Sequence[int] = suffix
     released: list[int] = []
@@ -146,7 +146,7 @@ def decode(
             released.append(token)
             if support is not None:
                 try:
-                    support.hear(step, token)
+                    support.record(step, token)
                 except EngineUnavailableError:
                     yield token  # it is paid for
                     raise
@@ -203,7 +203,7 @@ class GreedyDraft:
         self._read: list[int] = []
 
     def propose(self, tokens: Sequence[int], most: int) -> list[int]:
-        """See ``Draft.propose``."""
+        """Tokens that may come next, as ``Draft.propose`` has them."""
         # The last token is always read anew, for what follows it.
         pairs = zip(self._read, tokens[:-1], strict=False)
         known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

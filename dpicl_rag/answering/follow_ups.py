@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.answering.prompt_rows import greedy_answer
-from dpicl_rag.answering.settlement import UNSUPPORTED
-from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.content_words import content_words
@@ -20,6 +19,7 @@ from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.prompts import Example, PromptTemplate, plain
 from dpicl_rag.requests import Turn
+from dpicl_rag.results import UNSUPPORTED
 
 _ASKING = ("user", "human")
 _LEANING = re.compile(
@@ -146,7 +146,7 @@ def _written(model: LanguageModel, lines: Sequence[str], question: str) -> str:
 
 
 def _says_it(found: str, question: str, lines: Sequence[str]) -> bool:
-    """Whether words can be the question, made whole.
+    """True of words that can be the question, made whole.
 
     They ask as it does, keep half of what it says, bring in what was said before, and nothing else:
     a small model answers the question in place of writing it, or makes up what is asked.

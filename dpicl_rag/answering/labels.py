@@ -21,7 +21,7 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading, choices
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.methods.registry import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, label_tokens
@@ -39,7 +39,7 @@ _UNSAID = 1e-6  # of a vote, for each label that was not said
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LabelReading:
-    """See the module.
+    """Functions that read units over labels.
 
     Attributes:
         digest: What one expert reads, see ``gather``.
@@ -53,7 +53,7 @@ class LabelReading:
 
 
 def most_label_tokens(units: int | None = None) -> int:
-    """How many tokens the labels of a question may have in all. Public.
+    """Most tokens of all labels of a question. Public.
 
     Args:
         units: About how many units are asked; None where only the documents tell.
@@ -62,7 +62,7 @@ def most_label_tokens(units: int | None = None) -> int:
 
 
 def require_few_tokens(tokens: Sequence[Sequence[int]], units: int | None, remedy: str) -> None:
-    """See that labels are no more work than documents.
+    """Check that labels are no more work than documents.
 
     Args:
         tokens: Of each label.

@@ -90,7 +90,7 @@ class Ladder:
 
     @property
     def units(self) -> int:
-        """How many units must say the same, so that it is released 9 times in 10."""
+        """Number of units that must say the same, so that it is released 9 times in 10."""
         return _units_behind(self) if self.top else _units_for(self.steps)
 
     def after(self, count: int) -> tuple[Agreement, ...]:

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.support import SupportCount
-from dpicl_rag.mechanisms.base import Charged
-from dpicl_rag.mechanisms.selection import ExponentialMechanism
-from dpicl_rag.notebook_table import notebook_table
+from dpicl_rag.mechanisms.selection import Charged, ExponentialMechanism
 from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search
 
@@ -32,25 +31,7 @@ class FewUnitsWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """A part of a plan, and the most that it costs any unit. Public.
-
-    Attributes:
-        name: Of the part: ``search``, ``support``, ``agreement``, ``words``, ``label``, ``counts``
-            or ``themes``.
-        rho: zCDP.
-        what: What it pays for, for people.
-        delta: What its thresholds cost.
-    """
-
-    name: str
-    rho: float
-    what: str
-    delta: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Plan(Generic[M_co]):
+class Plan(PricedPlan, Generic[M_co]):
     """Public numbers of one answer, label, tally or survey. No private text has a part in them.
 
     An answer that public knowledge proposes has the same bound: its search takes less of it, and it
@@ -98,10 +79,6 @@ class Plan(Generic[M_co]):
     budget_left: float | None = None
     calls: int | None = None
 
-    def price(self, name: str) -> float:
-        """The most that a part costs any unit, zCDP rho; 0 where there is no such part."""
-        return next((part.rho for part in self.parts if part.name == name), 0.0)
-
     @property
     def search_rho(self) -> float:
         """The part of ``rho`` for finding the units, and how many they are."""
@@ -127,12 +104,12 @@ class Plan(Generic[M_co]):
 
     @property
     def token_rho(self) -> float:
-        """What one draw costs a unit that has all of it to tell, zCDP rho."""
+        """Price of one draw for a unit that has all of it to tell, zCDP rho."""
         return self.mechanism.rho
 
     @property
     def threshold_delta(self) -> float:
-        """What all thresholds cost together."""
+        """Delta of all thresholds together."""
         return sum(part.delta for part in self.parts)
 
     @property
@@ -190,11 +167,6 @@ class Plan(Generic[M_co]):
                 )
                 return
 
-    def rows(self) -> list[tuple[str, float, str]]:
-        """Name, zCDP rho and explanation of every part, and of the whole as the last."""
-        parts = [(part.name, part.rho, part.what) for part in self.parts]
-        return [*parts, ("whole", self.rho, f"epsilon {self.epsilon:g}, delta {self.delta:g}")]
-
     def notes(self) -> list[str]:
         """Sentences on how many units must agree, and on the budget."""
         found = []
@@ -213,14 +185,6 @@ class Plan(Generic[M_co]):
         words = ("thresholds", "tokens_rho", "token_rho", "individual", "units_to_agree")
         left = ("budget_left", "calls", "answers_left")
         return {name: getattr(self, name) for name in (*names, *words, *left)}
-
-    def __str__(self) -> str:
-        lines = [f"{name:<9}  rho {rho:<9.4g}  {what}" for name, rho, what in self.rows()]
-        return "\n".join([*lines, *self.notes()])
-
-    def _repr_html_(self) -> str:
-        rows = [(name, f"rho {rho:.4g}: {what}") for name, rho, what in self.rows()]
-        return notebook_table(". ".join(self.notes()), rows)
 
 
 def units_needed(mechanism: ExponentialMechanism) -> int:

@@ -17,9 +17,9 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speak
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading
 from dpicl_rag.ledger.account import Account, open_account
-from dpicl_rag.ledger.status import least_unit_remaining
-from dpicl_rag.mechanisms.base import Charged
+from dpicl_rag.ledger.budgets import least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.retrieval.retrievers import Documents, as_retriever
 from dpicl_rag.retrieval.search import Search
@@ -73,12 +73,12 @@ class PrivateRun:
 
     @property
     def booked(self) -> bool:
-        """Whether a ledger books it."""
+        """True where a ledger books it."""
         return self.ledger is not None
 
     @property
     def speaks(self) -> bool:
-        """Whether experts can say sentences each by itself."""
+        """Ability of experts to say sentences each by itself."""
         return self.reader is not None or speaks(self.model)
 
     def prompt(self, question: str) -> Prompt:
@@ -128,7 +128,7 @@ class PrivateRun:
         )
 
     def every_unit_has(self, rho: float, source: str | None) -> bool:
-        """Whether no unit can have less left, by public numbers.
+        """True where no unit can have less left, by public numbers.
 
         Args:
             rho: zCDP.

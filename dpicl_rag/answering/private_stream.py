@@ -28,8 +28,8 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         start: Public words that the text begins with.
         question: What is asked, as ``PrivateAnswer`` has it.
         held: Whether the text comes as one piece when it has ended, since it may be replaced.
-        finish: Releases what the answer holds.
-        settle: Makes the answer from text, number of tokens, why it ended, and whether it is
+        close: Releases what the answer holds.
+        finish: Makes the answer from text, number of tokens, why it ended, and whether it is
             whole: closed neither by the reader nor by an engine that does not answer.
     """
 
@@ -43,8 +43,8 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         start: str,
         question: str = "",
         held: bool = False,
-        finish: Callable[[], None],
-        settle: Callable[[str, int, StoppedBy, bool], PrivateAnswer],
+        close: Callable[[], None],
+        finish: Callable[[str, int, StoppedBy, bool], PrivateAnswer],
     ) -> None:
         self.question = question
         self._tokens = tokens
@@ -53,8 +53,8 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         self._max_tokens = max_tokens
         self._start = start
         self._held = held
+        self._release = close
         self._finish = finish
-        self._settle = settle
         self._ids: list[int] = []
         self._released = ""
         self._answer: PrivateAnswer | None = None
@@ -159,7 +159,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
             if self._held:
                 yield self.answer.text
         finally:
-            self._finish()
+            self._release()
 
     def _available(self) -> Generator[int]:
         """The tokens, until the engine does not answer."""
@@ -173,13 +173,13 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         text, tokens = self._released.strip(), len(self._ids)
         try:
             try:
-                answer = self._settle(text, tokens, stopped, whole)
+                answer = self._finish(text, tokens, stopped, whole)
             except EngineUnavailableError:
                 # The engine was asked once more for the support of a whole answer.
-                answer = self._settle(text, tokens, "unavailable", False)
+                answer = self._finish(text, tokens, "unavailable", False)
             self._answer = replace(answer, question=self.question)
         finally:
-            self._finish()
+            self._release()
 
     def _text(self, last: bool = False) -> tuple[str, bool]:
         """Text that can be released now, and whether a stop string was met."""

@@ -16,7 +16,7 @@ from dpicl_rag.language_models.base import (
     LanguageModel,
     Progress,
     Rows,
-    alone,
+    single_row,
 )
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.tokenizer import Tokenizer
@@ -51,10 +51,10 @@ def read(
     return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
 
 
-def read_alone(
+def read_public_row(
     model: LanguageModel, prompt: Prompt, *, room: int, informed: Input | None = None
 ) -> Rows:
-    """The public row where there are never experts beside it, see `Solitary`.
+    """The public row without experts beside it, see `SingleRowModel`.
 
     Args:
         model: Reads it.
@@ -62,7 +62,7 @@ def read_alone(
         room: How many tokens will be appended at most.
         informed: Public knowledge that it reads in a document's place.
     """
-    return read(alone(model), prompt, [], room=room, informed=informed)
+    return read(single_row(model), prompt, [], room=room, informed=informed)
 
 
 class BareModel:
@@ -75,7 +75,7 @@ class BareModel:
     """
 
     def __init__(self, model: LanguageModel, prompt: Prompt, room: int) -> None:
-        self._begin = partial(read_alone, model, prompt, room=room)
+        self._begin = partial(read_public_row, model, prompt, room=room)
         self._rows: BlockRows | None = None  # read when they are first asked
         self._read: tuple[int, ...] = ()
         self._first: Step | None = None  # after what was read
@@ -116,7 +116,7 @@ def bare_log_probs(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) 
     """Log-probability of each public token to the public row that reads nothing at all."""
     if not tokens:
         return []
-    rows = read_alone(model, prompt, room=len(tokens))
+    rows = read_public_row(model, prompt, room=len(tokens))
     if isinstance(rows, BlockRows):
         steps = rows.extend_each((*prompt.suffix, *tokens[:-1]), len(tokens))
     else:
@@ -147,7 +147,7 @@ def greedy_answer(
     room = len(prompt.suffix) + max_tokens
     left = model.context_length - len(prompt.prefix) - room
     document = model.digest(passages, left) or model.digest([template.no_document], left)
-    rows = alone(model).read(prompt.prefix, [document], room=room)
+    rows = single_row(model).read(prompt.prefix, [document], room=room)
     return likeliest(
         tokenizer=model.tokenizer,
         prompt=prompt,

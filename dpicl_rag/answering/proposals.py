@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dpicl_rag.answering.ballot import ballot_for
-from dpicl_rag.answering.prompt_rows import bare_log_probs, read_alone
+from dpicl_rag.answering.canonical_form import vote_for
+from dpicl_rag.answering.prompt_rows import bare_log_probs, likeliest_tokens, read_public_row
 from dpicl_rag.answering.question import Question
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory, shorter_questions
@@ -62,7 +62,7 @@ def proposal_for(
     informed: Input,
     known: Sequence[str],
 ) -> tuple[Proposal | None, str]:
-    """What is proposed to the documents, if anything is, and the words to search with. Public.
+    """The proposal to the documents, if there is one, and the words to search with. Public.
 
     Args:
         question: What is asked.
@@ -137,14 +137,14 @@ def named_before(question: Question, nearest: Sequence[Entry]) -> Proposal | Non
     """
     for entry in nearest:
         released = _released(entry, question)
-        ballot = ballot_for(released, question.text, question.form)
-        if ballot is None or not ballot.named:
+        vote = vote_for(released, question.text, question.form)
+        if vote is None or not vote.named:
             continue
-        if ballot.short != ballot.sentence or _names_alone(released):
-            tokens = _spoken(f"{ballot.short}.", question)
+        if vote.short != vote.sentence or _names_alone(released):
+            tokens = _spoken(f"{vote.short}.", question)
             if tokens is not None:
                 now, counted = question.text, not entry.drawn
-                return Proposal(tokens, (), question.prompt.suffix, now, ballot.short, counted)
+                return Proposal(tokens, (), question.prompt.suffix, now, vote.short, counted)
     return None
 
 
@@ -157,7 +157,7 @@ def _names_alone(released: str) -> bool:
 
 
 def _stands_in(proposal: Proposal, question: Question, known: Iterable[str]) -> bool:
-    """Whether a proposal has words that the question has not, and texts have all of these."""
+    """True of a proposal with words that the question has not, all of which texts have."""
     news = _words_of(proposal, question) - content_words(question.text)
     return bool(news) and news <= content_words("\n".join(known))
 
@@ -178,17 +178,17 @@ def _spoken(text: str, question: Question) -> tuple[int, ...] | None:
 
 
 def _says_the_same(proposal: Proposal, released: str, question: Question, earlier: str) -> bool:
-    """Whether a proposal and what was released have the same words beside those asked with."""
+    """Equality of a proposal and what was released in words beside those asked with."""
     asked = content_words(question.text) | content_words(earlier)
     news = content_words(released) - asked
     return bool(news) and _words_of(proposal, question) - asked == news
 
 
 def _released_then(released: str, question: Question) -> Proposal | None:
-    model, prompt, ballot = question.model, question.prompt, None
+    model, prompt, vote = question.model, question.prompt, None
     if _names_alone(released):
-        ballot = ballot_for(released, question.text, question.form)
-    named, tokens = None if ballot is None else ballot.short, _spoken(released, question)
+        vote = vote_for(released, question.text, question.form)
+    named, tokens = None if vote is None else vote.short, _spoken(released, question)
     if tokens is None:
         return None
     bare = () if named is not None else tuple(bare_log_probs(model, prompt, tokens))
@@ -199,13 +199,11 @@ def _released_then(released: str, question: Question) -> Proposal | None:
 def _likeliest(
     model: LanguageModel, prompt: Prompt, informed: Input, max_tokens: int, stop: Sequence[str]
 ) -> tuple[int, ...]:
-    rows = read_alone(model, prompt, room=max_tokens, informed=informed)
-    tokens: list[int] = []
-    pending: Sequence[int] = prompt.suffix
-    while len(tokens) < max_tokens:
-        tokens.append(int(rows.extend(pending).public.argmax()))
-        pending = tokens[-1:]
-        text = model.tokenizer.decode([t for t in tokens if t not in model.tokenizer.stop_tokens])
-        if tokens[-1] in model.tokenizer.stop_tokens or any(end in text for end in stop):
+    rows = read_public_row(model, prompt, room=max_tokens, informed=informed)
+    stops, tokens = model.tokenizer.stop_tokens, list[int]()
+    for token in likeliest_tokens(lambda ids: rows.extend(ids).public, prompt.suffix, max_tokens):
+        tokens.append(token)
+        text = model.tokenizer.decode([id for id in tokens if id not in stops])
+        if token in stops or any(end in text for end in stop):
             return tuple(tokens) if text.strip() else ()
     return ()

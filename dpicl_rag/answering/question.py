@@ -51,12 +51,12 @@ class Question:
         return self.prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
 
     def digest(self, passages: Sequence[str]) -> Input:
-        """What an expert reads of its unit."""
+        """Input of an expert from its unit."""
         return self.model.digest(passages, self.allowance)
 
     @property
-    def hearings(self) -> tuple[Prompt, ...]:
-        """How experts hear it: the part that asks, and then the whole where it says more."""
+    def phrasings(self) -> tuple[Prompt, ...]:
+        """Prompts of experts: of the part that asks, and of the whole where it says more."""
         brief = asking_part(self.text)
         return (self.prompt,) if brief == self.text else (self.worded(brief).prompt, self.prompt)
 

@@ -38,11 +38,11 @@ _NAMING = 0.3  # must name by themselves what it does, which none does that know
 _PLACES = 16  # are read at once: what many experts say at many places is large
 
 Naming = Callable[[SpeakingRows], torch.Tensor]
-"""Which experts name by themselves what is proposed: bool [n]. Private."""
+"""Experts that name by themselves what is proposed: bool [n]. Private."""
 
 
 def supports(own: float, tokens: int, bare: Callable[[], float]) -> bool:
-    """Whether one expert supports an answer: it finds it likely, and adds to the bare model.
+    """True of an expert that supports an answer: it finds it likely, and adds to the bare model.
 
     Args:
         own: Log-probability of the answer to the expert.
@@ -76,7 +76,7 @@ class Witness:
     def __repr__(self) -> str:
         return "Witness(<private>)"
 
-    def hear(self, step: Step, token: int) -> None:
+    def record(self, step: Step, token: int) -> None:
         """Note what was released.
 
         Args:
@@ -171,8 +171,8 @@ class SupportCount:
 class Support:
     """The support of one answer by the documents: what they say of it, and how that is counted.
 
-    A proposal is put to them whole, before any token is drawn. Tokens that are drawn are heard one
-    by one, and counted when the last one is there.
+    A proposal is put to them whole, before any token is drawn. Tokens that are drawn are recorded
+    one by one, and counted when the last one is there.
 
     Args:
         count: The count, at its highest price.
@@ -211,7 +211,7 @@ class Support:
         return "Support(<private>)"
 
     def confirms(self, rows: GrowingRows, naming: Naming | None = None) -> bool:
-        """Whether the documents confirm the proposal; if not, rows stand where they stood before.
+        """Confirmation of the proposal by documents; without it rows stand where they stood before.
 
         Args:
             rows: The public row and the experts, nothing appended yet.
@@ -235,12 +235,12 @@ class Support:
             rows.rewind(len(self.proposal.suffix) + len(self.proposal.tokens) - 1)
         return self.confirmed
 
-    def hear(self, step: Step, token: int) -> None:
-        """Note a token that was drawn, see `Witness.hear`."""
-        self._witness.hear(step, token)
+    def record(self, step: Step, token: int) -> None:
+        """Note a token that was drawn, see `Witness.record`."""
+        self._witness.record(step, token)
 
     def decide(self, tokens: int) -> bool:
-        """Whether the documents support what was released: of their proposal, or by a count.
+        """Support of what was released by documents: of their proposal, or by a count.
 
         Args:
             tokens: How many were released. Nothing has no support, and no price.
@@ -260,7 +260,7 @@ def _confirming(rows: BlockRows, proposal: Proposal) -> torch.Tensor:
         before = proposal.suffix if start == 0 else tokens[start - 1 : start]
         steps = rows.extend_each((*before, *tokens[start : places[-1]]), len(places))
         for step, at in zip(steps, places, strict=True):
-            witness.hear(step, tokens[at])
+            witness.record(step, tokens[at])
             # Where an answer ends is no matter of fact.
             if at + 1 < len(tokens):
                 against = against | speaks_against(step, tokens[at], bare[at])

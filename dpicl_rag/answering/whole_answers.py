@@ -13,19 +13,18 @@ from functools import partial
 
 import torch
 
-from dpicl_rag.answering.ballot import Ballot
-from dpicl_rag.answering.canonical_form import shown_form
+from dpicl_rag.answering.canonical_form import SentenceVote, shown_form
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
 from dpicl_rag.language_models.tokenizer import Tokenizer
-from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter
 from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Mechanism
 
-Hear = Callable[[int, Sequence[int], int], Sequence[Ballot | None]]
+SentenceVotes = Callable[[int, Sequence[int], int], Sequence[SentenceVote | None]]
 """The votes for the next sentence: its number, the tokens released before, most of its tokens."""
 
 _END = "."
@@ -34,7 +33,7 @@ _END = "."
 def whole_answer(
     question: Question, plan: Plan[Mechanism], experts: Experts[Mechanism], randomness: Randomness
 ) -> WholeAnswer | None:
-    """What asks experts for whole sentences; None where the plan counts none, or no pool pays.
+    """The agreement on whole sentences; None where the plan counts none, or no pool pays.
 
     Args:
         question: What is asked.
@@ -54,7 +53,7 @@ def whole_answer(
         sentences=config.sentences,
         most=config.max_tokens,
         # Of experts that cannot carry a word, what is drawn would be refused.
-        alone=plan.only_agreement
+        only_agreement=plan.only_agreement
         or (config.unsupported == "refuse" and experts.mechanism.rho == 0),
     )
 
@@ -70,11 +69,11 @@ class WholeAnswer:
         lead: What stands before the first sentence.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
-        alone: Whether no token is drawn where experts do not agree.
+        only_agreement: Whether no token is drawn where experts do not agree.
 
     Attributes:
         agreed: The first sentence and its count, once it is released. Public.
-        alone: See above.
+        only_agreement: See above.
     """
 
     def __init__(
@@ -87,10 +86,10 @@ class WholeAnswer:
         lead: str,
         sentences: int,
         most: int,
-        alone: bool,
+        only_agreement: bool,
     ) -> None:
         self.agreed: Agreed | None = None
-        self.alone = alone
+        self.only_agreement = only_agreement
         self._ladder = ladder
         self._spend = spend
         self._randomness = randomness
@@ -102,11 +101,11 @@ class WholeAnswer:
     def __repr__(self) -> str:
         return "WholeAnswer(<private>)"
 
-    def speak(self, hear: Hear, tokenizer: Tokenizer) -> Generator[int, None, None]:
+    def speak(self, votes: SentenceVotes, tokenizer: Tokenizer) -> Generator[int, None, None]:
         """Release sentences until experts do not agree.
 
         Args:
-            hear: What experts say by themselves.
+            votes: Of experts for what they say by themselves.
             tokenizer: Of the model.
         """
         released: list[int] = []
@@ -114,7 +113,7 @@ class WholeAnswer:
             left = self._most - len(released)
             if not left:
                 return
-            found = self._count(hear(at, released, left))
+            found = self._count(votes(at, released, left))
             if found is None:
                 return
             self.agreed = self.agreed or found
@@ -124,7 +123,7 @@ class WholeAnswer:
             released += tokens
             yield from tokens
 
-    def _count(self, votes: Sequence[Ballot | None]) -> Agreed | None:
+    def _count(self, votes: Sequence[SentenceVote | None]) -> Agreed | None:
         """The first agreement on the ladder, every step of it paid for before it is drawn.
 
         Whole sentences are counted at the first of several steps. Where they differ, names and

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpicl_rag._lazy import importing
+from dpicl_rag._packaged import importing
 
 if TYPE_CHECKING:
+    from dpicl_rag.auditing.attacks import (
+        AgreementAudit,
+        ExtractionAudit,
+        audit_agreement,
+        audit_extraction,
+    )
     from dpicl_rag.auditing.audit_folder import AuditFolder
     from dpicl_rag.auditing.audit_report import AuditReport
     from dpicl_rag.auditing.canaries import (
@@ -20,8 +26,6 @@ if TYPE_CHECKING:
         worst_canary,
     )
     from dpicl_rag.auditing.channels import ChannelAudit, audit_channels
-    from dpicl_rag.auditing.colluding_units import AgreementAudit, audit_agreement
-    from dpicl_rag.auditing.extraction import ExtractionAudit, audit_extraction
     from dpicl_rag.auditing.near_ties import NearTieAudit, audit_near_ties
     from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
     from dpicl_rag.auditing.remembering import RememberingModel
@@ -31,12 +35,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = importing(
     __name__,
     {
+        "attacks": "AgreementAudit ExtractionAudit audit_agreement audit_extraction",
         "audit_folder": "AuditFolder",
         "audit_report": "AuditReport",
         "canaries": "CanaryAudit audit_canary epsilon_lower_bound worst_canary",
         "channels": "ChannelAudit audit_channels",
-        "colluding_units": "AgreementAudit audit_agreement",
-        "extraction": "ExtractionAudit audit_extraction",
         "near_ties": "NearTieAudit audit_near_ties",
         "neighbours": "NeighbourAudit audit_neighbours",
         "remembering": "RememberingModel",

@@ -47,7 +47,7 @@ class AuditFolder:
 
     @property
     def unfinished(self) -> bool:
-        """Whether an audit was stopped here."""
+        """Presence of an audit that was stopped here."""
         return (self.path / _UNFINISHED).exists()
 
     def go_on(self, of: str) -> AuditReport:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dpicl_rag._packaged import optional
+from dpicl_rag.auditing.attacks import AgreementAudit, ExtractionAudit
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.channels import ChannelAudit
-from dpicl_rag.auditing.colluding_units import AgreementAudit
-from dpicl_rag.auditing.extraction import ExtractionAudit
-from dpicl_rag.auditing.near_ties import AttackName, NearTieAudit
+from dpicl_rag.auditing.near_ties import NearTieAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
 
 AuditPart = (
@@ -48,18 +47,18 @@ class AuditReport:
 
     @property
     def parts(self) -> list[AuditPart]:
-        """Those that were run."""
+        """Parts that were run."""
         found = (getattr(self, one.name) for one in fields(self))
         return [part for part in found if part is not None]
 
     @property
     def whole(self) -> bool:
-        """Whether every part was run."""
+        """Completeness: every part was run."""
         return len(self.parts) == len(fields(self))
 
     @property
     def holds(self) -> bool:
-        """Whether every part that was run stayed within the claim."""
+        """Verdict: every part that was run stayed within the claim."""
         return all(part.holds for part in self.parts)
 
     def summary(self) -> dict[str, Any]:
@@ -99,15 +98,15 @@ class AuditReport:
 
     def text(self) -> str:
         """The report as plain text, at most a page."""
+        figures = (
+            f"{name:<25} {value:8.3f}   {note}" for _, name, value, note, _ in self._figures()
+        )
+        others = (self.canary, self.near_ties, self.agreement, self.extraction, self.channels)
         blocks = (
             f"Privacy audit: {self._verdict()}",
-            self._figures(),
+            "\n".join(figures),
             self._charges(),
-            self._canary(),
-            self._near_ties(),
-            self._agreement(),
-            self._extraction(),
-            self._channels(),
+            *(audit.text() for audit in others if audit is not None),
             "The exact figures are of the outputs that were enumerated and can only grow with more "
             "of them.\nThey were computed from the documents without noise: keep this report where "
             "the documents are.",
@@ -125,9 +124,8 @@ class AuditReport:
 
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
-        bars = [(name, value, shade) for name, value, shade in self._bars() if value is not None]
-        names, values, shades = zip(*bars, strict=True) if bars else ((), (), ())
-        left.barh(names, [min(value, _TALLEST) for value in values], color=shades)
+        for name, _, value, _, colour in self._figures():
+            left.barh(name, min(value, _TALLEST), color=colour)
         left.invert_yaxis()
         left.set_xlabel("epsilon")
         for audit, name in ((self.synthetic, "worst-case experts"), (self.documents, "documents")):
@@ -162,33 +160,26 @@ class AuditReport:
             return "THE CLAIM DOES NOT HOLD" + ("" if self.whole else f" (unfinished, {run})")
         return "within the claim" if self.whole else f"unfinished, {run}"
 
-    def _bars(self) -> list[tuple[str, float | None, str]]:
+    def _figures(self) -> list[tuple[str, str, float, str, str]]:
+        """Short name, name, value, note and colour of each epsilon that is known."""
+        claimed, at = self._first("claimed_epsilon"), f"at delta {self._first('delta') or 0.0:g}"
         worst = max((one.worst_epsilon for one in self._exact), default=None)
-        bound = None if self.canary is None else self.canary.lower_bound
-        return [
-            ("claimed", self._first("claimed_epsilon"), "0.7"),
-            ("exact worst case", worst, "tab:blue"),
-            ("empirical bound", bound, "tab:orange"),
-        ]
-
-    def _figures(self) -> str:
-        notes = {
-            "claimed": f"at delta {self._first('delta') or 0.0:g}",
-            "exact worst case": f"{self._pairs} pairs of neighbours",
-        }
+        pairs = f"{self._pairs} pairs of neighbours"
+        bound, runs = None, ""
         if self.canary is not None:
-            sure, runs = self.canary.confidence, self.canary.runs
-            notes["empirical bound"] = f"{sure:.0%} confidence, {runs} answers of either kind"
-        names = {
-            "claimed": "claimed epsilon",
-            "exact worst case": "exact worst case found",
-            "empirical bound": "empirical lower bound",
-        }
-        return "\n".join(
-            f"{names[name]:<25} {value:8.3f}   {notes[name]}"
-            for name, value, _ in self._bars()
-            if value is not None
+            bound = self.canary.lower_bound
+            sure = f"{self.canary.confidence:.0%} confidence"
+            runs = f"{sure}, {self.canary.runs} answers of either kind"
+        figures = (
+            ("claimed", "claimed epsilon", claimed, at, "0.7"),
+            ("exact worst case", "exact worst case found", worst, pairs, "tab:blue"),
+            ("empirical bound", "empirical lower bound", bound, runs, "tab:orange"),
         )
+        return [
+            (short, name, value, note, colour)
+            for short, name, value, note, colour in figures
+            if value is not None
+        ]
 
     def _charges(self) -> str:
         lines = ["Share of the charged rho that was used"]
@@ -200,59 +191,3 @@ class AuditReport:
             return ""
         lines[-1] += "   above 100% a charge is too small"
         return "\n".join(lines)
-
-    def _canary(self) -> str:
-        canary = self.canary
-        if canary is None:
-            return ""
-        return (
-            f"Canary, with {canary.others} other documents: the attacker's event held in "
-            f"{canary.hit_rate:.1%}\nof the answers with it and in {canary.false_rate:.1%} of "
-            "those without."
-        )
-
-    def _near_ties(self) -> str:
-        ties = self.near_ties
-        if ties is None:
-            return ""
-
-        def used(attack: AttackName) -> str:
-            found = ties.used(attack)
-            return "(not tried)" if found is None else f"{found:.1%}"
-
-        return (
-            f"Near ties, with {ties.copies} copies of a text and two nearly equal labels, by the "
-            "worst of all\nutilities and methods. Share of the claim that one unit more used: "
-            f"{used('a newcomer')};\nwhere it joins a row that was alone: {used('a joined row')};\n"
-            f"where it has rows read anew that were read elsewhere: {used('kept rows')}."
-        )
-
-    def _agreement(self) -> str:
-        found = self.agreement
-        if found is None:
-            return ""
-        shares = ", ".join(f"{units}: {share:.0%}" for units, share in found.released.items())
-        return (
-            f"Agreement: of {found.runs} answers each, those that gave a made-up sentence, by how "
-            f"many units\nsay it (one of them shouts): {shares}.\nThe sentence of one unit comes "
-            f"out with probability {found.lower_bound:.2g} at least ({found.confidence:.0%}\n"
-            f"confidence); claimed is {found.delta:.2g} at most."
-        )
-
-    def _extraction(self) -> str:
-        found = self.extraction
-        if found is None:
-            return ""
-        return (
-            f"Extraction: of {found.attempts} adversarial questions, private answers gave the "
-            f"secret in {found.private_leaks}\nand ordinary RAG in {found.ordinary_leaks}. Longest "
-            f"run of words copied: {found.private_words} private, {found.ordinary_words} ordinary."
-        )
-
-    def _channels(self) -> str:
-        channels = self.channels
-        if channels is None:
-            return ""
-        if channels.holds:
-            return f"Beside the answer, none of {channels.pairs} neighbours could be told apart."
-        return "\n".join(["Neighbours CAN BE TOLD APART without the answer:", *channels.found])

@@ -7,19 +7,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import torch
 
 from dpicl_rag.auditing.neighbours import ADVERSARIAL, enumerate_outputs, follow_both
 from dpicl_rag.auditing.remembering import RememberingModel
-from dpicl_rag.auditing.subject import Subject, Trace
+from dpicl_rag.auditing.subject import Subject, Trace, reporting
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.results import PrivateAnswer, PrivateLabel
 
 _CUTS = 200  # most thresholds that are tried on one statistic
+_EXPANSIONS = 16  # prefixes that are followed to choose a canary
 
 Statistic = Callable[[str], float]
 """A statistic that an attacker computes from an answer's text."""
@@ -69,8 +70,16 @@ class CanaryAudit:
 
     @property
     def holds(self) -> bool:
-        """Whether the bound stays under the claim."""
+        """Verdict: the bound stays under the claim."""
         return self.lower_bound <= self.claimed_epsilon
+
+    def text(self) -> str:
+        """The findings in words."""
+        return (
+            f"Canary, with {self.others} other documents: the attacker's event held in "
+            f"{self.hit_rate:.1%}\nof the answers with it and in {self.false_rate:.1%} of "
+            "those without."
+        )
 
 
 def epsilon_lower_bound(
@@ -124,7 +133,6 @@ def audit_canary(
     confidence: float = 0.95,
     tokens: int | None = None,
     statistics: Sequence[Statistic] = (),
-    coins: int = 0,
     on_progress: Progress | None = None,
 ) -> CanaryAudit:
     """Draw answers with and without a canary and try to distinguish them.
@@ -142,7 +150,6 @@ def audit_canary(
         confidence: Of the lower bound.
         tokens: How much of an answer the attacker looks at; fewer tokens are cheaper to draw.
         statistics: What else an attacker computes from an answer.
-        coins: Seed of the random groups, known to the attacker; the draws keep their own.
         on_progress: Called with the part that is done.
 
     Raises:
@@ -153,15 +160,13 @@ def audit_canary(
     if isinstance(subject.model, RememberingModel):
         # The first run reads all documents in one batch, which then moves as one.
         subject = replace(subject, model=subject.model.anew())
-    attacker = _Attacker(subject, [*documents, canary], documents, coins)
+    attacker = _Attacker(subject, [*documents, canary], documents)
     with_canary: list[Released] = []
     without: list[Released] = []
-    for done in range(runs):
-        last = subject.observe([*documents, canary], tokens=tokens, coins=coins)
+    for _ in reporting(range(runs), on_progress):
+        last = subject.observe([*documents, canary], tokens=tokens)
         with_canary.append(attacker.sees(last))
-        without.append(attacker.sees(subject.observe(documents, tokens=tokens, coins=coins)))
-        if on_progress is not None:
-            on_progress(done + 1, runs)
+        without.append(attacker.sees(subject.observe(documents, tokens=tokens)))
     seen = runs // 4
     event, arrives = _best_event(
         with_canary[:seen],
@@ -188,14 +193,13 @@ def audit_canary(
 
 
 class _Attacker:
-    """Knows both corpora and the mechanism, and so how likely an answer is from either."""
+    """Knows both corpora, the mechanism and the coins of groups, and so how likely an answer is."""
 
     def __init__(
-        self, subject: Subject, one: Sequence[Document], other: Sequence[Document], coins: int
+        self, subject: Subject, one: Sequence[Document], other: Sequence[Document]
     ) -> None:
         self._subject = subject
         self._corpora = (one, other)
-        self._coins = coins
         self._ratios: dict[tuple[int, ...], float] = {}
 
     def sees(self, trace: Trace) -> Released:
@@ -210,7 +214,7 @@ class _Attacker:
         return Released(_text(trace.result), self._ratios[tokens])
 
     def _log_likelihood(self, documents: Sequence[Document], tokens: tuple[int, ...]) -> float:
-        steps = self._subject.follow(documents, tokens, self._coins).log_probs
+        steps = self._subject.follow(documents, tokens).log_probs
         chosen = [log_probs[token] for log_probs, token in zip(steps, tokens, strict=True)]
         return float(torch.stack(chosen).sum())
 
@@ -243,13 +247,15 @@ def _best_event(
     best = max(
         (
             (promise(event, arrives), event, arrives)
-            for event in (_reaches(_ratio, cut) for cut in _cuts([r.ratio for r in seen]))
+            for event in (
+                _reaches(attrgetter("ratio"), cut) for cut in _cuts([r.ratio for r in seen])
+            )
             for arrives in (True, False)
         ),
         key=itemgetter(0),
     )
     events: list[CanaryEvent] = []
-    for view in (_whole, _first_word):
+    for view in (attrgetter("text"), _first_word):
         events += [_is(view, said) for said, _ in Counter(map(view, seen)).most_common(50)]
     for statistic in statistics:
         of_text = _of_text(statistic)
@@ -292,14 +298,6 @@ def _is(view: Callable[[Released], str], said: str) -> CanaryEvent:
 
 def _reaches(statistic: Callable[[Released], float], cut: float) -> CanaryEvent:
     return lambda released: statistic(released) >= cut
-
-
-def _ratio(released: Released) -> float:
-    return released.ratio
-
-
-def _whole(released: Released) -> str:
-    return released.text
 
 
 def _first_word(released: Released) -> str:
@@ -363,7 +361,6 @@ def worst_canary(
     documents: Sequence[Document],
     *,
     tokens: int = 4,
-    expansions: int = 16,
     on_progress: Progress | None = None,
 ) -> Document:
     """The canary, of a few kinds, whose answers stand the furthest from those without it.
@@ -375,7 +372,6 @@ def worst_canary(
         subject: The private path; its model should be a ``RememberingModel``.
         documents: Units around the canary.
         tokens: Length of the outputs.
-        expansions: How many prefixes are followed.
         on_progress: Called with the part that is done.
 
     Raises:
@@ -388,18 +384,15 @@ def worst_canary(
     loud = loud_canary(subject.question)
     kinds[loud.text] = loud
     distances: list[float] = []
-    for done, canary in enumerate(kinds.values()):
+    for canary in reporting(list(kinds.values()), on_progress):
         log_p, log_q = enumerate_outputs(
-            follow_both(subject, ([*documents, canary], list(documents)), coins=0),
+            follow_both(subject, ([*documents, canary], list(documents))),
             subject.model.tokenizer.stop_tokens,
             depth=tokens,
-            expansions=expansions,
+            expansions=_EXPANSIONS,
         )
         distances.append(total_variation(log_p, log_q))
-        if on_progress is not None:
-            on_progress(done + 1, len(kinds))
-    best = max(range(len(distances)), key=distances.__getitem__)
-    return list(kinds.values())[best]
+    return max(zip(distances, kinds.values(), strict=True), key=itemgetter(0))[1]
 
 
 def total_variation(log_p: torch.Tensor, log_q: torch.Tensor) -> float:

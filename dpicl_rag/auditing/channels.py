@@ -20,7 +20,7 @@ from io import StringIO
 from pathlib import Path
 
 from dpicl_rag.auditing.neighbours import argmax
-from dpicl_rag.auditing.subject import Subject
+from dpicl_rag.auditing.subject import Subject, reporting
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import Progress
@@ -213,8 +213,14 @@ class ChannelAudit:
 
     @property
     def holds(self) -> bool:
-        """Whether none differed."""
+        """Verdict: no channel differed."""
         return not self.found
+
+    def text(self) -> str:
+        """The findings in words."""
+        if self.holds:
+            return f"Beside the answer, none of {self.pairs} neighbours could be told apart."
+        return "\n".join(["Neighbours CAN BE TOLD APART without the answer:", *self.found])
 
 
 def audit_channels(
@@ -248,10 +254,8 @@ def audit_channels(
     base = tell(documents)
     around = list(neighbours_by_channel(documents))
     found: list[str] = []
-    for done, (kind, neighbour) in enumerate(around):
+    for kind, neighbour in reporting(around, on_progress):
         found += [f"{kind}: {place}" for place in differences(base, tell(neighbour))]
-        if on_progress is not None:
-            on_progress(done + 1, len(around))
     return ChannelAudit(len(around), tuple(found))
 
 

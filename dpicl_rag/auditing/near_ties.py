@@ -101,8 +101,21 @@ class NearTieAudit:
 
     @property
     def holds(self) -> bool:
-        """Whether no arrival moved anything that it was not charged for."""
+        """Verdict: no arrival moved anything that it was not charged for."""
         return self.worst.usage <= 1 + TOLERANCE
+
+    def text(self) -> str:
+        """The findings in words."""
+        shares = (self.used(attack) for attack in get_args(AttackName))
+        newcomer, joined, kept = (
+            "(not tried)" if share is None else f"{share:.1%}" for share in shares
+        )
+        return (
+            f"Near ties, with {self.copies} copies of a text and two nearly equal labels, by the "
+            "worst of all\nutilities and methods. Share of the claim that one unit more used: "
+            f"{newcomer};\nwhere it joins a row that was alone: {joined};\n"
+            f"where it has rows read anew that were read elsewhere: {kept}."
+        )
 
 
 def audit_near_ties(

@@ -55,7 +55,7 @@ class NeighbourAudit:
 
     @property
     def holds(self) -> bool:
-        """Whether no charge was too small and no epsilon above the claim."""
+        """Verdict: no charge was too small and no epsilon above the claim."""
         room = 1 + TOLERANCE
         return self.usage <= room and self.worst_epsilon <= self.claimed_epsilon * room
 
@@ -90,7 +90,6 @@ def audit_neighbours(
     tokens: int = 8,
     additions: Sequence[str] = ADVERSARIAL,
     expansions: int = 8,
-    coins: int = 0,
     on_progress: Progress | None = None,
 ) -> NeighbourAudit:
     """Take each unit out of a corpus, put adversarial ones in, and compare exactly.
@@ -104,7 +103,6 @@ def audit_neighbours(
         tokens: Length of the answers.
         additions: Texts of units that are put in.
         expansions: How many prefixes are followed when outputs are enumerated.
-        coins: Seed of the random groups, shared by neighbours.
         on_progress: Called with the part that is done.
 
     Raises:
@@ -118,8 +116,8 @@ def audit_neighbours(
 
     worst: tuple[float, list[float], Pair] | None = None
     for done, (one, other) in enumerate(pairs):
-        likeliest = subject.observe(one, argmax, tokens=tokens, coins=coins)
-        usage, steps = compare(likeliest, subject.follow(other, likeliest.tokens, coins))
+        likeliest = subject.observe(one, argmax, tokens=tokens)
+        usage, steps = compare(likeliest, subject.follow(other, likeliest.tokens))
         if worst is None or usage > worst[0]:
             worst = (usage, steps, (one, other))
         if on_progress is not None:
@@ -129,7 +127,7 @@ def audit_neighbours(
     claim = likeliest.result
     epsilon = exact_epsilon(
         *enumerate_outputs(
-            follow_both(subject, pair, coins),
+            follow_both(subject, pair),
             subject.model.tokenizer.stop_tokens,
             depth=tokens,
             expansions=expansions,
@@ -164,13 +162,13 @@ def neighbours(
 
 
 def follow_both(
-    subject: Subject, pair: Pair, coins: int
+    subject: Subject, pair: Pair
 ) -> Callable[[tuple[int, ...]], tuple[torch.Tensor, torch.Tensor]]:
     """Both next-token distributions after released tokens, for ``enumerate_outputs``."""
 
     def steps(prefix: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
         path = (*prefix, 0)  # the last token only ends the run
-        p, q = (subject.follow(documents, path, coins) for documents in pair)
+        p, q = (subject.follow(documents, path) for documents in pair)
         return p.log_probs[-1], q.log_probs[-1]
 
     return steps

@@ -9,7 +9,7 @@ import torch
 
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows, WrappedModel
 from dpicl_rag.language_models.transformers_rows import TransformersRows
-from dpicl_rag.mechanisms.step import DenseStep, Step
+from dpicl_rag.mechanisms.step import DenseStep, Step, rows_of
 
 Tokens = tuple[int, ...]
 
@@ -131,18 +131,13 @@ class _Batch:
             self._warm.clear()
         step = rows.extend(history[len(known) :])
         self._warm.append((history, rows))
-        return _dense(step)
+        return rows_of(step)
 
     def score(self, history: Tokens, labels: Sequence[Tokens]) -> torch.Tensor:
         """Log-probabilities of continuations after ``history`` [rows, continuations]."""
         if not self._warm or self._warm[-1][0] != history:
             self.next(history)
-        return _dense(self._warm[-1][1].score(labels))
-
-
-def _dense(step: Step) -> torch.Tensor:
-    assert isinstance(step, DenseStep)
-    return step.rows
+        return rows_of(self._warm[-1][1].score(labels))
 
 
 def _goes_on(history: Tokens, known: Tokens) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,6 +17,8 @@ from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval import Documents
+
+T = TypeVar("T")
 
 Pipeline = Callable[[Sequence[Document]], Documents]
 """From the corpus to what is handed to the private path: the documents, or a retriever."""
@@ -124,6 +126,14 @@ class Subject:
             for _ in stream:
                 pass
         return stream.answer
+
+
+def reporting(items: Sequence[T], on_progress: Progress | None) -> Iterator[T]:
+    """Items one by one; those that are done are reported."""
+    for done, item in enumerate(items, 1):
+        yield item
+        if on_progress is not None:
+            on_progress(done, len(items))
 
 
 class _EnoughError(Exception):

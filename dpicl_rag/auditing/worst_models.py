@@ -20,6 +20,7 @@ Speech = Callable[[str, tuple[int, ...]], Sequence[float]]
 # Enough for a unit under individual accounting to run out of budget with the default strength.
 _TOKENS = 16
 _EXPANSIONS = 64
+_VOCABULARY = 32
 
 
 class SyntheticModel:
@@ -120,7 +121,7 @@ class SyntheticRows:
     def continue_each(
         self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
     ) -> list[Continuation]:
-        """What texts say by themselves after what was said to all; see ``SpeakingRows``."""
+        """Sentences of texts by themselves after what was said to all; see ``SpeakingRows``."""
         before = () if self._history is None else (*self._history, *token_ids)
         each = zip(self._texts[1:], asked, strict=True)
         return [self._go_on(text, before, most if one else 0) for text, one in each]
@@ -161,9 +162,7 @@ def worst_speech(size: int) -> Speech:
     return speech
 
 
-def audit_synthetic(
-    subject: Subject, *, size: int = 32, coins: int = 0, on_progress: Progress | None = None
-) -> NeighbourAudit:
+def audit_synthetic(subject: Subject, *, on_progress: Progress | None = None) -> NeighbourAudit:
     """The exact audit with the same settings and experts that use their charge to the last bit.
 
     Searches pairs of neighbours among corpora of such experts. Documents on disk hardly ever come
@@ -171,14 +170,12 @@ def audit_synthetic(
 
     Args:
         subject: Its settings, its class and the number of its labels are used.
-        size: Number of tokens of the made-up vocabulary.
-        coins: Seed of the random groups, shared by neighbours.
         on_progress: Called with the part that is done.
 
     Raises:
         ConfigurationError: As the private path raises.
     """
-    size = len(subject.labels) or size
+    size = len(subject.labels) or _VOCABULARY
     made_up = replace(
         subject,
         model=SyntheticModel(size, worst_speech(size)),
@@ -193,6 +190,5 @@ def audit_synthetic(
         tokens=_TOKENS,
         additions=palette,
         expansions=_EXPANSIONS,
-        coins=coins,
         on_progress=on_progress,
     )

@@ -16,18 +16,14 @@ from dpicl_rag.cli import (
     ask,
     audit,
     budget_commands,
-    classify_image,
     config_commands,
     console,
     corpora_commands,
-    demo,
     entry_points,
     ingest,
     key_commands,
     memory_commands,
-    probe_reader,
     serve,
-    serve_tools,
     settings_file,
     sync,
     synthesise,
@@ -88,12 +84,12 @@ app.command("classify")(ask.classify)
 app.command("count")(tally.count)
 app.command("tally")(tally.tally)
 app.command("survey")(tally.survey)
-app.command("classify-image")(classify_image.classify_image)
+app.command("classify-image")(ask.classify_image)
 app.command("serve")(serve.serve)
-app.command("mcp")(serve_tools.mcp)
+app.command("mcp")(serve.mcp)
 app.command("audit")(audit.audit)
-app.command("probe-reader")(probe_reader.probe_reader)
-app.command("demo")(demo.demo)
+app.command("probe-reader")(audit.probe_reader)
+app.command("demo")(entry_points.demo)
 app.add_typer(config_commands.app, name="config")
 app.add_typer(budget_commands.app, name="budget")
 app.add_typer(corpora_commands.app, name="corpora")

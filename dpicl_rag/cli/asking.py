@@ -1,4 +1,4 @@
-"""What a question needs on the command line: the corpus, the model, the ledger and the memory."""
+"""A question on the command line: its corpus, its model, its ledger and its memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
-    from dpicl_rag.answering.plan import Plan
+    from dpicl_rag.accounting.prices import PricedPlan
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
@@ -47,7 +47,7 @@ def asked_model(
     *,
     reader: str | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """What answers, with its ledger and memory; where none of a corpus is read, no model is loaded.
+    """The model that is asked, with its ledger and memory; a survey by vectors loads none.
 
     Args:
         opened: The corpus.
@@ -100,7 +100,7 @@ def planning_model(
     name: str | None = None,
     paying: option_groups.Paying | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """What makes plans: no model is loaded, nothing is searched, and nothing is paid.
+    """A model that makes plans alone: none is loaded, nothing is searched, and nothing is paid.
 
     Args:
         config: Settings of answers.
@@ -108,7 +108,7 @@ def planning_model(
         name: Of the corpus.
         paying: Whose budget would pay; None looks at no ledger.
     """
-    from dpicl_rag.language_models.readers.no_writer import UnloadedModel
+    from dpicl_rag.language_models.readers.no_writer import UnloadedModel, UnloadedReader
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
     config.require_reader(reader)
@@ -118,7 +118,7 @@ def planning_model(
             ledger = stack.enter_context(file_budgets.open_book(paying.ledger, name))
         yield PrivateContextLLM(
             UnloadedModel(),
-            reader=None if reader is None else lambda prompt: "",
+            reader=None if reader is None else UnloadedReader(),
             ledger=ledger,
             corpus=name,
             caller=None if paying is None else paying.caller,
@@ -183,13 +183,16 @@ def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
     console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)
 
 
-def print_plan(plan: Plan[Any]) -> None:
-    """The parts of a plan with their prices, and its notes."""
+def print_plan(plan: PricedPlan, *, as_json: bool) -> None:
+    """The parts of a plan with their prices, and its notes; or all its numbers."""
+    if as_json:
+        console.write_json(plan.as_dict())
+        return
     from rich.table import Table
 
     table = Table("", "rho", "", box=None)
-    for name, rho, what in plan.rows():
-        table.add_row(name, f"{rho:.4g}", what)
+    for row in plan.rows():
+        table.add_row(*row)
     console.stdout().print(table)
     for note in plan.notes():
         console.stdout().print(note, style="dim", soft_wrap=True)

@@ -43,7 +43,7 @@ class Following:
 
 @dataclass(frozen=True)
 class MailAccess:
-    """How accounts are opened; options as of the commands."""
+    """Access to mail accounts; options as of the commands."""
 
     token_command: str | None
     ca_file: Path | None

@@ -176,9 +176,9 @@ def _chosen(
 
 
 def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[dict[str, Any]]:
-    """What there is to say of each budget, and how many answers of (epsilon, delta) are left."""
+    """A row for each budget, with how many answers of (epsilon, delta) are left."""
     from dpicl_rag.configuration import PrivacyConfig
-    from dpicl_rag.ledger.status import standing
+    from dpicl_rag.ledger.budgets import standing
 
     # As answers are charged, whatever part of its delta a budget has set apart for thresholds.
     price = PrivacyConfig.create(epsilon=epsilon, delta=delta).rho(booked=True)
@@ -191,8 +191,8 @@ def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[di
 
 
 def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
+    from dpicl_rag.ledger.budgets import delta_of_rho
     from dpicl_rag.ledger.fixed_point import affordable
-    from dpicl_rag.ledger.status import delta_of_rho
 
     amounts = {
         "budget": status.budget,

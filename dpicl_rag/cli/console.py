@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import sys
+import time
 import traceback
 import unicodedata
 import warnings
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
 
-from dpicl_rag.cli.progress_log import ProgressLog
 from dpicl_rag.errors import DPICLError
 
 if TYPE_CHECKING:
@@ -28,12 +28,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_EVERY_S = 30.0
 _tracebacks = False
 _progress_lines = False
 
 
 def show_tracebacks(wanted: bool) -> None:
-    """Whether an error is followed by the places in the code that it came through."""
+    """Show or hide the places in the code that an error came through."""
     global _tracebacks
     _tracebacks = wanted
 
@@ -156,6 +157,48 @@ def told(*kinds: type[Warning]) -> Iterator[None]:
         yield
     for warning in caught:
         note(f"warning: {warning.message}")
+
+
+class ProgressLog:
+    """Progress as lines of a log: one for each tenth, and where none came for 30 seconds.
+
+    For the owner of what is counted, where nobody watches.
+
+    Args:
+        label: What is going on.
+        counts: Say how many are done; else only which part.
+        write: Takes a line.
+        clock: Seconds; for tests.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        write: Callable[[str], None],
+        *,
+        counts: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._label = label
+        self._write = write
+        self._counts = counts
+        self._clock = clock
+        self._tenth = 0
+        self._told = clock()
+
+    def update(self, done: float, total: float | None) -> None:
+        """Note how far it has come; ``total`` is None where it is not known."""
+        tenth = math.floor(10 * done / total) if total else 0
+        now = self._clock()
+        if tenth > self._tenth or now - self._told >= _EVERY_S:
+            self._tenth = max(tenth, self._tenth)
+            self._told = now
+            self._write(f"{self._label}: {self._far(done, total)}")
+
+    def _far(self, done: float, total: float | None) -> str:
+        if self._counts:
+            return f"{done:,.0f}" + (f" of {total:,.0f}" if total else "")
+        return f"{math.floor(100 * done / total)} %" if total else "begun"
 
 
 class Bar:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
 
+from dpicl_rag.configuration import UNITS
+
 if TYPE_CHECKING:
     from dpicl_rag.cli.option_groups import Source
     from dpicl_rag.corpora import Corpus
@@ -215,7 +217,7 @@ def search_of(opened: Corpus | ChromaCollection, source: Source) -> Search:
     elif source.private_top_k is not None:
         found = retrieval.PrivateTopKRetriever(opened, source.private_top_k)
     else:
-        units = source.units or retrieval.UNITS
+        units = source.units or UNITS
         found = retrieval.retriever_over(
             opened, units=units, threshold=source.threshold, top_k=source.top_k
         )

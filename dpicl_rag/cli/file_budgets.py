@@ -44,9 +44,8 @@ def give_budgets(book: Ledger, corpora: Iterable[str]) -> None:
 
 
 def is_in_ledger(book: Ledger, corpus: str, table: settings_file.CorpusTable) -> bool:
-    """Whether the budget of the file is that of the ledger."""
-    from dpicl_rag.ledger.budgets import budgets
-    from dpicl_rag.ledger.status import is_budget
+    """True where the budget of the file is that of the ledger."""
+    from dpicl_rag.ledger.budgets import budgets, is_budget
 
     given = budgets(**table.budget_settings)
     return any(
@@ -56,7 +55,7 @@ def is_in_ledger(book: Ledger, corpus: str, table: settings_file.CorpusTable) ->
 
 
 def standing(found: settings_file.ChosenSettings, ledger: Path | None) -> dict[str, str]:
-    """What becomes of each budget of the file, in words. Makes no ledger.
+    """The standing of each budget of the file, in words. Makes no ledger.
 
     Args:
         found: The file.
@@ -82,7 +81,7 @@ def in_words(table: settings_file.CorpusTable) -> str:
 
 
 def holds_another(file: Path, corpus: str, table: settings_file.CorpusTable) -> str:
-    """That the ledger has another budget than the file, and how that is changed."""
+    """A line for a ledger that has another budget than the file, with the remedy."""
     return (
         f"corpus {corpus}: the budget in the ledger holds, which is another than that of {file} "
         f"({in_words(table)}); {_remedy(corpus, table)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import bring, choose_unit, console, data_folder, options, show_joins
+from dpicl_rag.cli import bring, console, data_folder, options, show_joins
 from dpicl_rag.errors import ConfigurationError, LoaderError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dpicl_rag.loaders.shared_keys import Joins
 
 _POSITIONS = 10
+_KEEP = "document"
 
 NewCorpus = Annotated[str, typer.Option("--corpus", metavar="NAME", help="Name of the corpus.")]
 
@@ -167,7 +169,7 @@ def ingest(
             "first row, and has a row for each record after it"
         )
     if unit is None and not public and corpus not in Corpus.names(path):
-        unit = choose_unit.chosen(loaded.report, yes=yes)
+        unit = _chosen_unit(loaded.report, yes=yes)
         loaded = loaded if unit is None else read(unit)
     with console.status("Opening the corpus", quiet=quiet):
         loaded_embedder = data_folder.load_embedder(embedder, device)
@@ -205,7 +207,7 @@ def ingest(
 
 
 def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> None:
-    """See that a new corpus takes over no budget that the answers of another have used.
+    """Refuse a new corpus that would take over a budget which answers of another have used.
 
     Raises:
         ConfigurationError: It would.
@@ -222,6 +224,40 @@ def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> N
             "another name or, where this is that corpus again, go on under what is left of its "
             "budget with --yes"
         )
+
+
+def _chosen_unit(report: LoadReport, *, yes: bool) -> str | None:
+    """The unit of a corpus that is new, where nobody has chosen one; None is the default.
+
+    Args:
+        report: Of the load by the default unit.
+        yes: Warn, and ask nobody.
+
+    Raises:
+        ConfigurationError: A column looks like a person's, and nobody is there to ask.
+    """
+    if not report.persons:
+        return None
+    if yes:
+        console.note(
+            f"warning: {report.doubt}; someone who is in several units is protected less "
+            f"(--unit {report.persons[0]} protects the same {report.persons[0]} as one)"
+        )
+        return None
+    keep = "--unit document" if report.unit == "one row" else "--yes"
+    if not sys.stdin.isatty():
+        raise ConfigurationError(
+            f"{report.doubt}, and a corpus keeps its unit; nothing was stored. Choose --unit "
+            f"{report.persons[0]} (the same {report.persons[0]} is protected as one) or {keep} "
+            f"({report.unit} is)"
+        )
+    console.note(report.summary)
+    console.note(f"What is protected as one? A corpus keeps its unit, and {report.doubt}.")
+    console.note(f"A column's name: everything of the same value. {_KEEP}: {report.unit}.")
+    while True:
+        unit: str = typer.prompt(f"Unit ({', '.join([*report.persons, _KEEP])})", err=True)
+        if unit in (*report.persons, _KEEP):
+            return None if unit == _KEEP else unit
 
 
 def _is_delimited(source: Path) -> bool:

@@ -12,14 +12,14 @@ import typer
 
 from dpicl_rag.cli import options
 from dpicl_rag.cli.options import FieldOptions
-from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.configuration import UNITS, PrivacyConfig
 from dpicl_rag.requests import CONVERSATION, FIELDS, Kind, Request
 
 T = TypeVar("T")
 
 
 def of_command_line(kind: Kind) -> tuple[str, ...]:
-    """FieldOptions of a request that are options of its command by themselves."""
+    """Fields of a request that are options of its command."""
     own = (*CONVERSATION, "labels", "vocabulary", "threshold")
     return tuple(name for name in FIELDS[kind] if name not in own)
 
@@ -43,8 +43,8 @@ class Source(Place):
             min=1,
             metavar="N",
             help="Read about this many units, the closest: a threshold is chosen from noisy "
-            "counts, which come out of --epsilon, and what passes is thinned by secret coins. 64 "
-            "by default.",
+            "counts, which come out of --epsilon, and what passes is thinned by secret coins. "
+            f"{UNITS} by default.",
         ),
     ] = None
     threshold: options.ThresholdOption = None
@@ -118,33 +118,33 @@ SurveySettingOptions = Annotated[
 """Settings of surveys that were made, by name."""
 
 ReadingOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_calls", "polish"))]
-"""How a reader is asked, as far as it was said, by name."""
+"""Settings of a reader that were made, by name."""
 
 MaxCallsOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_calls",))]
-"""The same of labels, counts and surveys, which have no words."""
+"""Settings of a reader for labels, counts and surveys, which have no words, by name."""
 
 AskingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("answer"))]
 """Fields of an answer that were given, by name; the question stands beside them."""
 
 ChoosingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("label"))]
-"""The same of a label."""
+"""Fields of a label that were given, by name."""
 
 CountingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("count"))]
-"""The same of a count."""
+"""Fields of a count that were given, by name."""
 
 TallyingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("tally"))]
-"""The same of a tally."""
+"""Fields of a tally that were given, by name."""
 
 SurveyingOptions = Annotated[
     Mapping[str, Any],
     FieldOptions(Request, tuple(name for name in of_command_line("survey") if name != "by")),
 ]
-"""The same of a survey; where there is a reader, units are read by it."""
+"""Fields of a survey that were given, by name; where there is a reader, it reads the units."""
 
 
 @dataclass(frozen=True)
 class Paying:
-    """Whose budget pays, and what was paid for before."""
+    """The ledger and the caller whose budgets pay, and the memory of what was paid for before."""
 
     caller: options.CallerOption = None
     ledger: options.LedgerPath = None
@@ -179,13 +179,13 @@ class Paying:
 
     @property
     def remembers(self) -> bool:
-        """Whether what was released before is read, and this kept."""
+        """True where what was released before is read, and this kept."""
         return not (self.no_memory or self.no_ledger)
 
 
 @dataclass(frozen=True)
 class Answering(Paying):
-    """Who answers."""
+    """The models that answer, and the public words beside the documents."""
 
     model: options.Model = None
     reader: options.ReaderOption = None
@@ -203,7 +203,7 @@ class Answering(Paying):
     ] = None
 
     def paying(self) -> Paying:
-        """Whose budget pays where no language model answers."""
+        """The ledger and the caller alone, where no language model answers."""
         return Paying(**{field.name: getattr(self, field.name) for field in fields(Paying)})
 
 

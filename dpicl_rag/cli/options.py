@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -45,7 +45,7 @@ class FieldOptions:
             )
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given of the values of all options."""
+        """The values that were given, of those of all options."""
         # Not by equality: 0 is given, and False is not.
         every = ((name, values[name]) for name in self.names)
         return {name: one for name, one in every if one is not None and one is not False}
@@ -113,6 +113,9 @@ AnyCorpus = Annotated[
 ]
 QuestionArgument = Annotated[str, typer.Argument(help="The question. It is public.")]
 QuestionOption = Annotated[str, typer.Option("--question", help="The question. It is public.")]
+Labels = Annotated[
+    list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
+]
 TextField = Annotated[
     str | None, typer.Option(metavar="FIELD", help="Column of PATH that holds the text.")
 ]
@@ -271,6 +274,16 @@ def at_most_one(values: Mapping[str, object]) -> None:
     given = [name for name, value in values.items() if value is not None and value is not False]
     if len(given) > 1:
         raise typer.BadParameter(f"give {given[0]} or {given[1]}, not both", param_hint=given[1])
+
+
+def at_least_two(labels: Sequence[str]) -> None:
+    """Refuse a choice among fewer labels.
+
+    Raises:
+        typer.BadParameter: There are fewer than two.
+    """
+    if len(labels) < 2:
+        raise typer.BadParameter("give at least two labels", param_hint="--label")
 
 
 def epsilon_of(rho: float | None, delta: float = DELTA) -> float | None:

@@ -7,20 +7,26 @@ from the folder that one works in: a file there could send documents to a model 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from platformdirs import user_config_path
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from dpicl_rag import _validate
 from dpicl_rag.cli import options
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server.setting_names import PROMPT, SEARCH
+from dpicl_rag.server.settings import CorpusSettings, read_toml
 
 ENVIRONMENT = "DPICL_RAG_CONFIG"
 
@@ -40,8 +46,8 @@ _OPTIONS: Mapping[str, Any] = {
 _current: ChosenSettings | None = None
 
 
-class CorpusTable(BaseModel):
-    """A corpus of the file: its budget, and settings of its answers.
+class CorpusTable(CorpusSettings):
+    """A corpus of the file: settings of its answers, and its budget.
 
     Attributes:
         budget: Epsilon of all answers of a period together, where the ledger has no budget.
@@ -49,33 +55,26 @@ class CorpusTable(BaseModel):
         strict: Whether every answer is refused once the budget is reached by the public bound.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-
-    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False, strict=True)
     period: Literal["lifetime", "day", "month", "year"] = "lifetime"
-    strict: bool = False
+    strict: bool = Field(default=False, strict=True)
 
     @model_validator(mode="after")
     def _belong_together(self) -> CorpusTable:
         for name in sorted({"period", "strict"} & self.model_fields_set):
             if self.budget is None:
                 raise ValueError(f"{name} is that of a budget; give that too")
-        known = {*PrivacyConfig.model_fields, *SEARCH, *PROMPT, *CorpusTable.model_fields}
-        for name in self.settings.keys() - known:
-            hint = _validate.did_you_mean(name, known)
-            raise ValueError(f"{name}: no such setting{'; ' if hint else ''}{hint}")
         return self
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Settings of searches and answers."""
-        return dict(self.model_extra or {})
 
     @property
     def budget_settings(self) -> dict[str, Any]:
         """The budget as `Ledger.set_budget` takes it."""
         kept = {"period": self.period, "strict": self.strict}
         return {"epsilon": self.budget, "delta": options.DELTA, **kept}
+
+
+def _read_table(found: Any) -> Any:
+    return CorpusTable.create(**found) if isinstance(found, dict) else found
 
 
 class SettingsFile(BaseModel):
@@ -105,12 +104,20 @@ class SettingsFile(BaseModel):
     embedder: str | None = None
     model: str | None = None
     reader: str | None = None
-    max_calls: int | None = Field(default=None, ge=1)
+    max_calls: int | None = None
     corpus: str | None = None
-    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    delta: float | None = Field(default=None, gt=0, lt=1)
+    epsilon: float | None = None
+    delta: float | None = None
     sync: str | None = None
-    corpora: dict[str, CorpusTable] = Field(default_factory=dict)
+    corpora: dict[str, Annotated[CorpusTable, BeforeValidator(_read_table)]] = Field(
+        default_factory=dict
+    )
+
+    @model_validator(mode="after")
+    def _refuse_settings_out_of_range(self) -> SettingsFile:
+        settings = self.model_dump(include={*PrivacyConfig.model_fields}, exclude_none=True)
+        PrivacyConfig.create(**settings)
+        return self
 
     @staticmethod
     def read(path: Path) -> SettingsFile:
@@ -119,14 +126,8 @@ class SettingsFile(BaseModel):
         Raises:
             ConfigurationError: It cannot be read, or a setting is unknown or out of its range.
         """
-        try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
-            raise ConfigurationError(
-                f"the settings file {path} cannot be read; check --config and {ENVIRONMENT}"
-            ) from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigurationError(f"{path} is no TOML file: {error}") from None
+        unreadable = f"the settings file {path} cannot be read; check --config and {ENVIRONMENT}"
+        found = read_toml(path, unreadable)
         try:
             return SettingsFile(**found)
         except ValidationError as error:

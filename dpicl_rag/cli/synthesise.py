@@ -1,8 +1,7 @@
-"""``synthesise``: write a synthetic corpus once, under one budget, for any program to read."""
+"""``synthesise``: a synthetic corpus, or labelled texts for prompts, written once, read freely."""
 
 from __future__ import annotations
 
-import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,32 +9,157 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.cli import (
-    console,
-    data_folder,
-    file_budgets,
-    option_groups,
-    options,
-    synthesise_examples,
-)
+from dpicl_rag.cli import asking, console, data_folder, file_budgets, option_groups, options
+from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from dpicl_rag.accounting import Adjacency
     from dpicl_rag.synthesis.corpus_plan import CorpusPlan
+    from dpicl_rag.synthesis.examples_plan import ExamplesPlan
+    from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
+    from dpicl_rag.synthesis.pools import LabelledDocument
+    from dpicl_rag.synthesis.released_records import Synthesis
 
 app = typer.Typer(
     help="Write a synthetic corpus once; every later question to it is free.",
     no_args_is_help=True,
 )
 
-app.command("examples")(synthesise_examples.examples)
-
 _KEPT = "interrupted; what was drawn is kept, and the same command goes on with it"
 
-SourceName = Annotated[str, typer.Argument(metavar="CORPUS", help="The private corpus.")]
-RunFolder = Annotated[
-    Path,
-    typer.Option("--out", metavar="DIR", help="Folder of the run, so that a kill loses nothing."),
-]
+
+@dataclass(frozen=True)
+class ExampleWriting:
+    """The price of the texts, and the way they are drawn."""
+
+    labels: Annotated[
+        str,
+        typer.Option(metavar="A,B,...", help="The public list of labels; others are left out."),
+    ]
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Of all texts together; less is more private. It may be left out where all noise "
+            "of the adaptive method is given."
+        ),
+    ] = None
+    delta: options.Delta = options.DELTA
+    shots: Annotated[int, typer.Option(min=1, help="Texts of each label.")] = 1
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="exponential, few-shot, few-shot-permute-and-flip, adaptive or difference.",
+        ),
+    ] = "exponential"
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a text.")] = 40
+    experts: Annotated[int, typer.Option(min=1, help="Experts expected at a token.")] = 20
+    per_expert: Annotated[int, typer.Option(min=1, help="Examples that an expert reads.")] = 1
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Public rate of samples, fixed beforehand; all examples are read where there is "
+            "none."
+        ),
+    ] = None
+    candidates: Annotated[int, typer.Option(min=1, help="Candidates of noisy sums.")] = 100
+    labels_per_unit: Annotated[
+        int, typer.Option(min=1, help="Labels of one unit; so many labels are charged to it.")
+    ] = 1
+    adjacency: Annotated[
+        str, typer.Option(metavar="add_or_remove_one|replace_one", help="What neighbours are.")
+    ] = "add_or_remove_one"
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `synthesise_examples`.
+
+        Raises:
+            ConfigurationError: The adjacency is unknown.
+        """
+        given = dict(vars(self))
+        return {
+            "labels": [label.strip() for label in given.pop("labels").split(",")],
+            "texts_per_label": given.pop("shots"),
+            "adjacency": _adjacency(given.pop("adjacency")),
+            **given,
+        }
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Constants of the adaptive method, which steer its radius and price a token."""
+
+    radius_noise: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Of adaptive: noise of the radius search over its sensitivity (sigma 0). With all "
+            "three given, the price follows from them.",
+        ),
+    ] = None
+    mean_noise: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Of adaptive: noise of each mean (sigma 1)."),
+    ] = None
+    count_noise: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Of adaptive: noise of each count (sigma 2)."),
+    ] = None
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Of adaptive: most refined means; 1 by default.")
+    ] = None
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Of adaptive: the radius search ends at an interval as long; 0.1 by default.",
+        ),
+    ] = None
+    slack: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Of adaptive: lambda, how much of the noise is added to the radius; 0.25 by "
+            "default.",
+        ),
+    ] = None
+    captured: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Of adaptive: experts that the radius is to hold; 0.8 by default.",
+        ),
+    ] = None
+    enough: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Of adaptive: experts that a smaller ball must hold; 0.55 by default.",
+        ),
+    ] = None
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="A public radius: of adaptive in place of its search, of difference in place of "
+            "0.5.",
+        ),
+    ] = None
+
+    def adaptive(self) -> AdaptiveConstants | None:
+        """The constants; None where none is given.
+
+        Raises:
+            ConfigurationError: One is outside its range.
+        """
+        from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
+
+        given = {k: v for k, v in vars(self).items() if v is not None and k != "radius"}
+        return AdaptiveConstants(**given) if given else None
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `synthesise_examples`."""
+        return {"adaptive": self.adaptive(), "radius": self.radius}
 
 
 @dataclass(frozen=True)
@@ -86,11 +210,69 @@ class Writing:
         return {**vars(self), "template": shape}
 
 
+@app.command("examples")
+@console.reported(_KEPT)
+@option_groups.expanded
+def examples(
+    source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")],
+    writing: ExampleWriting,
+    constants: Constants,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder of the run, so a kill loses nothing."),
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
+    label_column: Annotated[str, typer.Option(help="Column with the label.")] = "label",
+    unit: Annotated[
+        str, typer.Option(metavar="NAME", help="Column that is protected as a whole; or each row.")
+    ] = "document",
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it would cost; read nothing.")
+    ] = False,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Charge the ledger's budget of this corpus; otherwise nothing is kept."),
+    ] = None,
+    model: options.Model = None,
+    ledger: options.LedgerPath = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write examples from a private table. With --out, the same command goes on."""
+    settings = {**writing.settings(), **constants.settings()}
+    planned = _plan(settings, in_ledger=corpus is not None)
+    if plan:
+        asking.print_plan(planned, as_json=as_json)
+        return
+    if out is None:
+        raise ConfigurationError("give the folder of the run with --out, so a kill loses nothing")
+    private = _read(source, text_column, label_column, unit, quiet)
+    from dpicl_rag.synthesis.examples import synthesise_examples
+    from dpicl_rag.synthesis.released_records import RECORDS_FILE
+
+    with ExitStack() as stack:
+        book = (
+            None if corpus is None else stack.enter_context(file_budgets.open_book(ledger, corpus))
+        )
+        bar = stack.enter_context(console.Bar("Writing texts", quiet=quiet, counts=True))
+        made = synthesise_examples(
+            private,
+            **settings,
+            model=model,
+            ledger=book,
+            corpus=corpus or "default",
+            folder=out,
+            on_progress=bar.update,
+        )
+    made.write(out / RECORDS_FILE)
+    _show(made, as_json, recorded=book is not None)
+
+
 @app.command("corpus")
 @console.reported(_KEPT)
 @option_groups.expanded
 def corpus(
-    source: SourceName,
+    source: Annotated[str, typer.Argument(metavar="CORPUS", help="The private corpus.")],
     into: Annotated[
         str,
         typer.Option(
@@ -99,7 +281,12 @@ def corpus(
             help="Name of the synthetic corpus, or chroma:FOLDER-OR-URL#COLLECTION.",
         ),
     ],
-    out: RunFolder,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder of the run, so that a kill loses nothing."
+        ),
+    ],
     writing: Writing,
     keep: Annotated[
         str | None,
@@ -129,7 +316,7 @@ def corpus(
                 else stack.enter_context(file_budgets.open_book(ledger, private.name))
             )
         from dpicl_rag.ledger import NoBudgetWarning
-        from dpicl_rag.synthesis.record_filters import matching
+        from dpicl_rag.synthesis.public_records import matching
         from dpicl_rag.synthesis.synthetic_corpus import synthesise_corpus
 
         wanted = None if keep is None else matching(keep)
@@ -163,18 +350,7 @@ def corpus(
 @option_groups.expanded
 def plan(writing: Writing, as_json: options.AsJson = False) -> None:
     """Say what a synthetic corpus would cost and how long it takes. No data are touched."""
-    made = writing.plan()
-    rows = _numbers(made)
-    if as_json:
-        console.write_json(rows)
-        return
-    from rich.table import Table
-
-    table = Table(show_header=False)
-    for name, number in rows.items():
-        shown = f"{number:.4g}" if isinstance(number, float) else str(number)
-        table.add_row(name.replace("_", " "), shown)
-    console.stdout().print(table)
+    asking.print_plan(writing.plan(), as_json=as_json)
 
 
 @app.command("show")
@@ -184,9 +360,8 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a run has released: its keys, and its records once it is done."""
-    from dpicl_rag.synthesis.released_records import Synthesis
-    from dpicl_rag.synthesis.synthesis_folder import read_run
-    from dpicl_rag.synthesis.synthetic_corpus import RECORDS
+    from dpicl_rag.synthesis.released_records import RECORDS_FILE, Synthesis
+    from dpicl_rag.synthesis.synthesis_run import read_run
 
     run = read_run(folder)
     ended = [drawn for drawn in run.records.values() if drawn.stopped_by is not None]
@@ -196,7 +371,7 @@ def show(
         "tokens": sum(len(drawn.tokens) for drawn in run.records.values()),
         "charges": dict(run.charges),
     }
-    file = folder / RECORDS
+    file = folder / RECORDS_FILE
     records = Synthesis.read(file).records if file.exists() else ()
     if as_json:
         texts = [{"key": r.key, "label": r.label, "text": r.text} for r in records]
@@ -212,30 +387,47 @@ def show(
         console.stdout().print(console.printable(f"{about}: {record.text}"), soft_wrap=True)
 
 
-def _numbers(plan: CorpusPlan) -> dict[str, float | int]:
-    """Charges, noise and hours: all that a plan says before any data are read."""
-    from dpicl_rag.synthesis.key_words import BAR
+def _plan(settings: dict[str, Any], *, in_ledger: bool) -> ExamplesPlan:
+    from dpicl_rag.synthesis.examples_plan import examples_plan
+    from dpicl_rag.synthesis.pools import public_labels, public_rate
 
-    word_list, trie = plan.word_list(("a",)), plan.trie()
-    noise = {
-        name: counted.noise.sigma
-        for name, counted in (("list_sigma", word_list), ("trie_sigma", trie))
-        if counted is not None
-    }
-    least = {
-        name.replace("sigma", "finds_words_from_units"): math.ceil(BAR * sigma)
-        for name, sigma in noise.items()
-    }
-    return {
-        "epsilon": plan.epsilon,
-        "delta": plan.delta,
-        "rho": plan.rho,
-        "keys_rho": plan.keys_rho,
-        "text_rho": plan.rho - plan.keys_rho,
-        "record_rho": plan.record_rho,
-        **noise,
-        **least,
-        "records_at_most": plan.records,
-        "tokens_of_a_record_at_most": plan.template.tokens,
-        "hours_at_most": plan.seconds / 3600,
-    }
+    numbers = {name: value for name, value in settings.items() if name not in ("labels", "method")}
+    labels = len(public_labels(settings["labels"]))
+    public_rate(settings["rate"])
+    return examples_plan(settings["method"], labels, in_rho=in_ledger, **numbers)
+
+
+def _read(
+    source: Path, text_column: str, label_column: str, unit: str, quiet: bool
+) -> list[LabelledDocument]:
+    from dpicl_rag.loaders import load_private_table
+    from dpicl_rag.synthesis.pools import LabelledDocument
+
+    columns = (text_column, label_column)
+    with console.status("Reading", quiet=quiet):
+        documents = load_private_table(source, columns, unit=unit, text_field=text_column)
+    return [
+        LabelledDocument(document.text, document.metadata.get(label_column, ""), document.unit)
+        for document in documents
+    ]
+
+
+def _show(made: Synthesis, as_json: bool, *, recorded: bool) -> None:
+    numbers = {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
+    if as_json:
+        texts = [{"label": r.label, "text": r.text, "tokens": r.tokens} for r in made.records]
+        console.write_json({"texts": texts, **numbers})
+        return
+    for record in made.records:
+        console.stdout().print(console.printable(f"{record.label}: {record.text}"), soft_wrap=True)
+    line = f"spent: epsilon {made.epsilon:g}, delta {made.delta:g}"
+    console.stdout().print(line + ("" if recorded else " (not recorded)"), style="dim")
+
+
+def _adjacency(name: str) -> Adjacency:
+    from dpicl_rag.accounting import Adjacency
+
+    try:
+        return Adjacency(name)
+    except ValueError:
+        raise ConfigurationError("adjacency is add_or_remove_one or replace_one") from None

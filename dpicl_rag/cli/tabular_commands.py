@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.cli import console, file_budgets, option_groups, options
+from dpicl_rag.cli import asking, console, file_budgets, option_groups, options
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ Out = Annotated[
         "--out", metavar="DIR", help="Folder of the release; read again, it costs no more."
     ),
 ]
-PlanOnly = Annotated[bool, typer.Option("--plan", help="Say what it would cost; read nothing.")]
 ChargedOption = Annotated[
     str | None,
     typer.Option(
@@ -71,6 +70,12 @@ class Releasing:
     ] = "add_or_remove_one"
     corpus: ChargedOption = None
     ledger: options.LedgerPath = None
+    out: Out = None
+    plan: Annotated[bool, typer.Option("--plan", help="Say what it would cost; read nothing.")] = (
+        False
+    )
+    as_json: options.AsJson = False
+    quiet: options.Quiet = False
 
     def __post_init__(self) -> None:
         if not self.unit.strip():
@@ -83,37 +88,60 @@ class Releasing:
 
         return Adjacency(self.adjacency)
 
-    def settings(self, kind: str, source: Path, **given: Any) -> dict[str, Any]:
-        """The settings that a release depends on, as JSON has them."""
-        kept = {"epsilon": self.epsilon, "unit": self.unit, "adjacency": self.adjacency}
-        schema = _schema(self.schema).digest
-        corpus = {"corpus": self.corpus, "schema": schema, "table": str(source.resolve())}
-        return {"kind": kind, **kept, **corpus, **given}
+    @property
+    def folder(self) -> Path:
+        """The folder of the release."""
+        if self.out is None:
+            raise ConfigurationError(
+                "give the folder of the release with --out, so it is paid once"
+            )
+        return self.out
 
-    def check(self, source: Path, schema: Schema) -> None:
-        """Refuse a table that cannot be read, before anything is made for its release."""
-        from dpicl_rag.loaders.private_table import check_private_table
-
-        check_private_table(source, _columns(schema), unit=self.unit)
-
-    def draw(
-        self, source: Path, schema: Schema, release: Callable[..., Release], quiet: bool
+    def kept(
+        self, source: Path, schema: Schema, release: Callable[..., Release], **given: Any
     ) -> dict[str, Any]:
-        """Release from a private table, as JSON has it; charged where a corpus is named."""
-        with ExitStack() as stack:
-            book = None
-            if self.corpus is not None:
-                book = stack.enter_context(file_budgets.open_book(self.ledger, self.corpus))
-            rows, units = _read(source, schema, self.unit, quiet)
-            return release(
-                rows,
-                schema,
-                self.epsilon,
-                adjacency=self.neighbours,
-                units=units,
-                ledger=book,
-                corpus=self.corpus or "default",
-            ).to_json()
+        """The release of the folder, as JSON has it; drawn and charged now if there is none.
+
+        Args:
+            source: The private table; one that cannot be read is refused before a folder is made.
+            schema: Of its rows.
+            release: Draws it.
+            **given: Settings that the release depends on beside those here, as JSON has them.
+        """
+        from dpicl_rag.ledger import NoBudgetWarning
+        from dpicl_rag.loaders.loader import check_private_table
+        from dpicl_rag.tabular.charge import kept_release
+
+        def draw() -> dict[str, Any]:
+            with ExitStack() as stack:
+                book = None
+                if self.corpus is not None:
+                    book = stack.enter_context(file_budgets.open_book(self.ledger, self.corpus))
+                rows, units = _read(source, schema, self.unit, self.quiet)
+                return release(
+                    rows,
+                    schema,
+                    self.epsilon,
+                    adjacency=self.neighbours,
+                    units=units,
+                    ledger=book,
+                    corpus=self.corpus or "default",
+                ).to_json()
+
+        settings = {
+            **{"epsilon": self.epsilon, "unit": self.unit, "adjacency": self.adjacency},
+            **{"corpus": self.corpus, "schema": schema.digest, "table": str(source.resolve())},
+            **given,
+        }
+        check = partial(check_private_table, source, _columns(schema), unit=self.unit)
+        with console.told(NoBudgetWarning):
+            return kept_release(self.folder, settings, draw, check)
+
+    def show(
+        self, rows: Sequence[Mapping[str, Any]], schema: Schema, cost: Mapping[str, Any]
+    ) -> None:
+        """Demonstrations, and what they cost."""
+        _show(rows, schema, cost, self.as_json, recorded=self.corpus is not None)
 
 
 @app.command("tables")
@@ -127,34 +155,22 @@ def tables(
     ] = 0.0,
     demonstrations: Annotated[int, typer.Option(min=0, help="Rows to draw and show.")] = 4,
     rows: Annotated[int, typer.Option(min=0, help="Rows to draw into rows.jsonl.")] = 0,
-    out: Out = None,
-    plan: PlanOnly = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Release noisy tables of labels by values, and draw rows from them."""
+    from dpicl_rag.files.run_files import write_whole
     from dpicl_rag.tabular.noisy_tables import read_tables, release_tables, tables_charge
 
     schema = _schema(releasing.schema)
     charge = tables_charge(schema, releasing.epsilon, delta, releasing.neighbours)
-    cost = {"epsilon": releasing.epsilon, "delta": delta, "rho": charge.rho}
-    if plan:
-        noise = charge.noise
-        counts = sum(column.size for column in schema.columns) * len(schema.label.values)
-        _show_numbers({**cost, "counts": counts, "noise": repr(noise)}, as_json)
+    if releasing.plan:
+        asking.print_plan(charge, as_json=releasing.as_json)
         return
-
-    def draw() -> dict[str, Any]:
-        return releasing.draw(source, schema, partial(release_tables, delta=delta), quiet)
-
-    folder = _folder(out)
-    settings = releasing.settings("tables", source, delta=delta)
-    kept = _released(folder, settings, draw, partial(releasing.check, source, schema))
-    found = read_tables(kept, schema)
+    release = partial(release_tables, delta=delta)
+    found = read_tables(releasing.kept(source, schema, release, kind="tables", delta=delta), schema)
     if rows:
-        _write_rows(folder / "rows.jsonl", found.rows(rows))
-    made = found.rows(demonstrations)
-    _show(made, schema, cost, as_json, recorded=releasing.corpus is not None)
+        lines = "".join(json.dumps(row) + "\n" for row in found.rows(rows))
+        write_whole(releasing.folder / "rows.jsonl", lines.encode())
+    releasing.show(found.rows(demonstrations), schema, charge.cost)
 
 
 @app.command("aggregates")
@@ -174,33 +190,22 @@ def aggregates(
     rate: Annotated[
         float, typer.Option(help="Public rate of a secret sample, fixed beforehand.")
     ] = 1.0,
-    out: Out = None,
-    plan: PlanOnly = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Release one noisy average row for each public group."""
     from dpicl_rag.tabular.aggregates import AggregatesPlan, read_aggregates, release_aggregates
 
     schema = _schema(releasing.schema)
-    names = (schema.label.name,) if group_by is None else tuple(_split(group_by))
+    names: tuple[str, ...] = (schema.label.name,)
+    if group_by is not None:
+        names = tuple(name.strip() for name in group_by.split(",") if name.strip())
     made = AggregatesPlan(schema, names, releasing.epsilon, rate, releasing.neighbours)
-    cost: dict[str, Any] = {"epsilon": releasing.epsilon, "delta": 0.0, "rho": made.rho}
-    if rate < 1:
-        cost["epsilon_of_sample"] = made.epsilon_of_sample
-    if plan:
-        noise = {"rows": len(made.keys), "noise": repr(made.charge.noise)}
-        _show_numbers({**cost, **noise}, as_json)
+    if releasing.plan:
+        asking.print_plan(made, as_json=releasing.as_json)
         return
-
-    def draw() -> dict[str, Any]:
-        release = partial(release_aggregates, group_by=names, rate=rate)
-        return releasing.draw(source, schema, release, quiet)
-
-    settings = releasing.settings("aggregates", source, group_by=list(names), rate=rate)
-    check = partial(releasing.check, source, schema)
-    found = read_aggregates(_released(_folder(out), settings, draw, check), schema)
-    _show(found.rows, schema, cost, as_json, recorded=releasing.corpus is not None)
+    release = partial(release_aggregates, group_by=names, rate=rate)
+    settings = {"kind": "aggregates", "group_by": list(names), "rate": rate}
+    found = read_aggregates(releasing.kept(source, schema, release, **settings), schema)
+    releasing.show(found.rows, schema, {**made.cost, **made.sampled})
 
 
 @app.command("local")
@@ -365,35 +370,6 @@ def _lines(path: Path, what: str) -> list[dict[str, Any]]:
     return [dict(row) for row in read_rows(path, what)]
 
 
-def _released(
-    folder: Path,
-    settings: Mapping[str, Any],
-    draw: Callable[[], dict[str, Any]],
-    check: Callable[[], object],
-) -> dict[str, Any]:
-    from dpicl_rag.ledger import NoBudgetWarning
-    from dpicl_rag.tabular.charge import kept_release
-
-    with console.told(NoBudgetWarning):
-        return kept_release(folder, settings, draw, check)
-
-
-def _folder(out: Path | None) -> Path:
-    if out is None:
-        raise ConfigurationError("give the folder of the release with --out, so it is paid once")
-    return out
-
-
-def _write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    from dpicl_rag.files.run_files import write_whole
-
-    write_whole(file, "".join(json.dumps(row) + "\n" for row in rows).encode())
-
-
-def _split(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",") if name.strip()]
-
-
 def _show(
     rows: Sequence[Mapping[str, Any]],
     schema: Schema,
@@ -402,15 +378,7 @@ def _show(
     *,
     recorded: bool | None,
 ) -> None:
-    """Demonstrations, and what they cost.
-
-    Args:
-        rows: Released.
-        schema: Of the rows.
-        cost: Public numbers.
-        as_json: Whether as one object.
-        recorded: In a ledger; None where none is wanted.
-    """
+    """Demonstrations and their cost, and a note where no ledger has it but one could."""
     from dpicl_rag.tabular.schema import answer, asked
 
     if as_json:
@@ -423,12 +391,3 @@ def _show(
     spent = ", ".join(f"{name.replace('_', ' ')} {number:.4g}" for name, number in cost.items())
     note = " (not recorded)" if recorded is False else ""
     console.stdout().print(f"spent: {spent}{note}", style="dim")
-
-
-def _show_numbers(numbers: Mapping[str, Any], as_json: bool) -> None:
-    if as_json:
-        console.write_json(numbers)
-        return
-    for name, value in numbers.items():
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        typer.echo(f"{name.replace('_', ' ')}: {shown}")

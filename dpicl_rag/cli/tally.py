@@ -80,9 +80,7 @@ def count(
 @option_groups.expanded
 def tally(
     question: options.QuestionArgument,
-    label: Annotated[
-        list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
-    ],
+    label: options.Labels,
     units: option_groups.Units,
     *,
     settings: option_groups.SettingOptions,
@@ -98,8 +96,7 @@ def tally(
     Noisy counts with intervals, as of `count`. Choose labels without looking at the documents.
     """
     request = Request.of("tally", question=question, labels=label, **asking)
-    if len(label) < 2:
-        raise typer.BadParameter("give at least two labels", param_hint="--label")
+    options.at_least_two(label)
     if request.most > len(label):
         raise typer.BadParameter("more labels a unit than labels", param_hint="--most")
     if len(set(label)) < len(label):
@@ -177,9 +174,7 @@ def survey(
         **asking,
     )
     if plan:
-        # By vectors: a reader's search may cost something more.
-        planned = request.model_copy(update={"by": "vectors"})
-        _print_plan(planned, config, reader, as_json=as_json)
+        _print_plan(request, config, reader, as_json=as_json)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
@@ -225,7 +220,7 @@ def _documents(opened: Corpus | ChromaCollection, units: option_groups.Units) ->
 def _print_cost(
     found: PrivateCount | PrivateTally | PrivateSurvey, paying: option_groups.Paying
 ) -> None:
-    """What it spent, or that it was counted before."""
+    """One line on its cost, or on its being from memory."""
     if found.from_memory:
         note = "from memory: counted before, so it costs nothing; --fresh counts again"
         console.stdout().print(note, style="dim", soft_wrap=True)
@@ -248,7 +243,7 @@ def _print_bars(counts: Mapping[str, Estimate]) -> None:
 def _print_plan(
     request: Request, config: PrivacyConfig, reader: str | None, *, as_json: bool
 ) -> None:
-    """How wide an interval will be, or how small a theme can be seen, and what that costs."""
+    """The width of the intervals, or the size of the smallest theme, and their price."""
     from dpicl_rag.answering.labels import most_label_tokens
     from dpicl_rag.surveys.survey_results import within
 

@@ -46,26 +46,26 @@ class FileReader:
     program: tuple[str, ...] = ()
 
 
-def serve(given: Mapping[str, Any]) -> None:
+def serve(setup: Mapping[str, Any]) -> None:
     """Convert files until there are no more.
 
     Args:
-        given: ``limits``, ``readers`` (the module that has them) and ``folder``.
+        setup: ``limits``, ``readers`` (the module that has them) and ``folder``.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    limits = ProcessLimits(**given["limits"])
+    limits = ProcessLimits(**setup["limits"])
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     for place in (0, 1, 2):  # what a library prints goes nowhere
         os.dup2(null, place)
-    readers: Mapping[str, FileReader] = import_module(given["readers"]).READERS
+    readers: Mapping[str, FileReader] = import_module(setup["readers"]).READERS
     gc.freeze()  # what was imported is looked at, and copied, in no process that forks from here
     while len(head := questions.read(QUESTION.size)) == QUESTION.size:
         named, count = QUESTION.unpack(head)
         reader = readers[questions.read(named).decode()]
-        with tempfile.TemporaryFile(dir=given["folder"], buffering=0) as content:
+        with tempfile.TemporaryFile(dir=setup["folder"], buffering=0) as content:
             sizes = [_keep(questions, content) for _ in range(count)]
-            work = _FileWork(reader, content.fileno(), questions.fileno(), given["folder"], limits)
+            work = _FileWork(reader, content.fileno(), questions.fileno(), setup["folder"], limits)
             for outcome, converted in _convert(work, sizes):
                 answers.write(ANSWER.pack(outcome, len(converted)) + converted)
                 answers.flush()
@@ -86,7 +86,7 @@ def _keep(questions: IO[bytes], content: IO[bytes]) -> int:
 
 
 class _FileWork(NamedTuple):
-    """What a process is forked for: a reader, numbers of the files and of the questions."""
+    """Work of a forked process: a reader, numbers of the files and of the questions."""
 
     reader: FileReader
     content: int
@@ -96,7 +96,7 @@ class _FileWork(NamedTuple):
 
 
 def _convert(work: _FileWork, sizes: Sequence[int]) -> Iterator[tuple[Outcome, bytes]]:
-    """What became of each file."""
+    """Outcomes of files, in their order."""
     done = 0
     while done < len(sizes):
         os.lseek(work.content, sum(sizes[:done]), os.SEEK_SET)
@@ -112,12 +112,12 @@ def _in_one_process(
 ) -> Generator[tuple[Outcome, bytes], None, tuple[Outcome, int]]:
     """Convert files until the process breaks off; how it ended, and after how many of them."""
     reader, content, _, folder, limits = work
-    own = tempfile.mkdtemp(dir=folder)
+    working = tempfile.mkdtemp(dir=folder)
     answer, writing = os.pipe()
     pipe = _Pipe(answer, work.questions)
     process = os.fork()
     if not process:
-        _read_files(reader, content, sizes, writing, own, limits)
+        _read_files(reader, content, sizes, writing, working, limits)
     os.close(writing)
     with suppress(OSError):  # both do it, whoever is first
         os.setpgid(process, process)
@@ -149,12 +149,12 @@ def _in_one_process(
                 os.killpg(process, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(process, 0)
-        shutil.rmtree(own, ignore_errors=True)
+        shutil.rmtree(working, ignore_errors=True)
     return ended, count
 
 
 class _Pipe(NamedTuple):
-    """What a process writes to, and where questions come from: none does while it writes."""
+    """The pipe that a process writes to, and that of questions: none comes while it writes."""
 
     answer: int
     questions: int
@@ -184,7 +184,7 @@ class _Pipe(NamedTuple):
 
 
 def _ended(process: int, deadline: float, limits: ProcessLimits) -> Outcome | None:
-    """How a process ends before a time."""
+    """The outcome of a process that ends before a time; None where it does not."""
     while time.monotonic() < deadline:
         found, status, used = os.wait4(process, os.WNOHANG)
         if found:
@@ -235,8 +235,8 @@ def _read_files(
                 os.close(_ANSWER)
                 os.execve(reader.program[0], reader.program, {})  # noqa: S606 - no shell is wanted
             for size in sizes:
-                told, converted = _read_file(reader, _whole(file, size), limits)
-                pipe.write(ANSWER.pack(told, len(converted)) + converted)
+                file_outcome, converted = _read_file(reader, _whole(file, size), limits)
+                pipe.write(ANSWER.pack(file_outcome, len(converted)) + converted)
                 pipe.flush()
         outcome = Outcome.CONVERTED
     except NotConvertedError as error:

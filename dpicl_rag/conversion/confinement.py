@@ -73,7 +73,7 @@ def _limit(what: int, soft: int, hard: int) -> None:
 
 
 class _Machine(NamedTuple):
-    """What a kernel calls a machine, and numbers of its system calls."""
+    """A kind of machine, as its kernel calls it, and numbers of its system calls."""
 
     audit: int
     # socket, socketpair, io_uring_setup; ptrace, process_vm_writev, kill, pidfd_send_signal

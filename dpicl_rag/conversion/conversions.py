@@ -43,10 +43,10 @@ ANSWER = Struct("=BQ")
 
 _START = """
 import json, sys
-given = json.loads(sys.argv[1])
-sys.path[:] = given["path"]
+setup = json.loads(sys.argv[1])
+sys.path[:] = setup["path"]
 from dpicl_rag.conversion.child import serve
-serve(given)
+serve(setup)
 """
 _GRACE = 30.0  # seconds that the child has beyond a file's own limit
 _PIECE = 2**20
@@ -125,7 +125,7 @@ class Conversions:
         self.close()
 
     def convert(self, kind: str, content: bytes) -> bytes:
-        """What a file of a kind says: a function of both alone.
+        """The content of a file, converted: a function of its bytes and its kind alone.
 
         Args:
             kind: A name in ``READERS``.
@@ -149,22 +149,22 @@ class Conversions:
             kind: A name in ``READERS``.
             contents: The bytes of each file. All are held by the child until the last is read.
         """
-        found: list[bytes | Outcome] = []
+        converted: list[bytes | Outcome] = []
         answered = False
         try:
             with suppress(_ChildEndedError):
                 child = self._asked(kind, contents)
                 for _ in contents:
-                    found.append(self._answer(child))  # noqa: PERF401 - those before it stay
+                    converted.append(self._answer(child))  # noqa: PERF401 - those before it stay
                 answered = True
         finally:
             if not answered:
                 self.close()
-        left = contents[len(found) :]
+        left = contents[len(converted) :]
         if len(contents) == 1 and left:
             return [Outcome.BROKE_OFF]
         # The child itself has ended: whose doing that was shows when each has one of its own.
-        return found + [one for content in left for one in self.convert_all(kind, [content])]
+        return converted + [one for content in left for one in self.convert_all(kind, [content])]
 
     def close(self) -> None:
         """End the child."""
@@ -224,14 +224,14 @@ class Conversions:
             self.close()  # it ended while it had nothing to do
         if self._child is None:
             self._folder = tempfile.mkdtemp(prefix="dpicl-rag-")
-            given = {
+            setup = {
                 "path": [os.path.abspath(entry) for entry in sys.path],
                 "readers": self._readers,
                 "limits": asdict(self._limits),
                 "folder": self._folder,
             }
             self._child = subprocess.Popen(  # noqa: S603 - this Python
-                [sys.executable, "-s", "-P", "-B", "-c", _START, json.dumps(given)],
+                [sys.executable, "-s", "-P", "-B", "-c", _START, json.dumps(setup)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # what a reader says may quote the file
@@ -260,7 +260,7 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def is_installed(kind: str) -> bool:
-    """Whether what reads a kind is installed."""
+    """Test for an installed reader of a kind."""
     if kind in PANDOC_KINDS:
         return pandoc() is not None
     return find_spec(_PACKAGES[kind]) is not None

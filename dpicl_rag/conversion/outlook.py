@@ -96,9 +96,9 @@ class _Storage:
         """The first of some properties that is there as characters."""
         for name in names:
             if stored := self.names.get(f"{name}001F"):
-                return _told(self.file.openstream(stored).read(), "utf-16-le")
+                return _decoded(self.file.openstream(stored).read(), "utf-16-le")
             if stored := self.names.get(f"{name}001E"):
-                return _told(self.file.openstream(stored).read(), encoding)
+                return _decoded(self.file.openstream(stored).read(), encoding)
         return ""
 
     @property
@@ -118,7 +118,7 @@ class _Storage:
         return [_Storage(self.file, top, kind) for top in tops]
 
 
-def _told(raw: bytes, encoding: str) -> str:
+def _decoded(raw: bytes, encoding: str) -> str:
     return raw.decode(encoding, "replace").rstrip("\x00")
 
 
@@ -134,11 +134,11 @@ def _headers(message: _Storage) -> list[tuple[str, str]]:
     people = message.children(_RECIPIENTS)
     for header, kind in (("To", _TO), ("Cc", _CC)):
         those = [one for one in people if one.numbers.get(_RECIPIENT_TYPE, _TO) & 0xF == kind]
-        told = (
+        addresses = (
             _address(one.text(_NAME, encoding=encoding), one.text(*_ADDRESSES, encoding=encoding))
             for one in those
         )
-        kept.append((header, ", ".join(one for one in told if one)))
+        kept.append((header, ", ".join(address for address in addresses if address)))
     when = message.numbers.get(_SUBMITTED) or message.numbers.get(_DELIVERED)
     kept.append(("Date", _date(when) if when else ""))
     kept += [(name, message.text(number)) for name, number in _ID_HEADERS.items()]
@@ -164,7 +164,7 @@ def _texts(message: _Storage) -> Message:
     plain = message.text(_BODY, encoding=message.encoding)
     markup = message.text(_HTML, encoding=message.encoding)
     if not markup and (raw := message.raw(_HTML)):
-        markup = _told(raw, message.encoding)
+        markup = _decoded(raw, message.encoding)
     parts = [MIMEText(plain.replace("\r\n", "\n"), "plain", "utf-8")] if plain.strip() else []
     if markup.strip():
         parts.append(MIMEText(markup, "html", "utf-8"))

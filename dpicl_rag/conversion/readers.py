@@ -54,7 +54,7 @@ def _read_rtf(content: bytes) -> bytes:
 
 
 def _is_compound(content: bytes) -> bool:
-    """Whether a file is a compound file: of older Office programs, or of newer ones locked.
+    """Test for a compound file: of older Office programs, or of newer ones locked.
 
     Raises:
         NotConvertedError: It is locked.

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dpicl_rag._lazy import importing
+from dpicl_rag._packaged import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora.corpus import Corpus

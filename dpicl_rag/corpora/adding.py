@@ -28,13 +28,8 @@ from dpicl_rag.retrieval.vectors import on_grid
 Parts = dict[bytes, list[npt.NDArray[np.float32]]]
 """Vectors of documents that are not whole yet, by their digests."""
 
-
 _BATCH = 64  # passages embedded at a time
-
-
 _MOST = 20_000  # passages that wait: 31 MB at 384 dimensions
-
-
 _LEAST_S = 2.0  # between two transactions
 
 
@@ -205,16 +200,14 @@ class EmbeddingQueue:
         finally:
             self._flush(self._whole)
 
-    def _embed(
-        self, batch: list[tuple[CutDocument, str]], done: dict[bytes, list[np.ndarray]]
-    ) -> None:
+    def _embed(self, batch: list[tuple[CutDocument, str]], done: Parts) -> None:
         if not batch:
             return
         vectors = on_grid(self._embedder.embed([text for _, text in batch]))
         for (document, _), vector in zip(batch, vectors, strict=True):
-            own = done.setdefault(document.digest, [])
-            own.append(vector)
-            if len(own) == len(document.texts):
+            whole = done.setdefault(document.digest, [])
+            whole.append(vector)
+            if len(whole) == len(document.texts):
                 self._whole.append((document, np.stack(done.pop(document.digest))))
         self._waiting += len(batch)
         self._on_passages(len(batch))
@@ -250,14 +243,14 @@ def _compared(
     changed: list[StoredDocument] = []
     for one in cut:
         there = (stored[d] for d in (*one.former, one.digest, one.beside) if d in stored)
-        found = next((document for document in there if names[document.unit] == one.unit), None)
-        if found is None:
+        match = next((document for document in there if names[document.unit] == one.unit), None)
+        if match is None:
             one = replace(one, digest=one.beside if one.digest in stored else one.digest)
             new.append(one)
         else:
-            one = replace(one, digest=found.digest)
-            now = found._replace(record=one.record, tie=one.tie, fields=one.fields)
-            changed += [now] if now != found else []
+            one = replace(one, digest=match.digest)
+            now = match._replace(record=one.record, tie=one.tie, fields=one.fields)
+            changed += [now] if now != match else []
         placed.append(one)
     return placed, new, changed
 
@@ -269,15 +262,15 @@ def _places(
     settled = {one.id: one for one in holdings}
     waiting: dict[bytes, list[Holding]] = {one.digest: [] for one in new}
     for one in cut:
-        own = [
+        places = [
             settled[id]._replace(document=one.digest.hex()) for id in one.places if id in settled
         ]
         if one.digest in waiting:
-            waiting[one.digest] = own
+            waiting[one.digest] = places
         else:
-            settled.update((holding.id, holding) for holding in own)
-    for own in waiting.values():
-        for holding in own:
+            settled.update((holding.id, holding) for holding in places)
+    for places in waiting.values():
+        for holding in places:
             del settled[holding.id]
     return waiting, list(settled.values())
 
@@ -290,7 +283,7 @@ def _delete(contents: Contents, holdings: Holdings, gone: Sequence[StoredDocumen
 def _replaced(
     contents: Contents, documents: Sequence[Document], kept: set[bytes]
 ) -> dict[StoredDocument, str]:
-    """What is stored and others take the place of: of the same unit each, so nobody's but its own.
+    """Stored documents whose place others take: of the same unit each, so nobody's but its own.
 
     What was read of a record before goes; of a message only what says less, for a copy of it may
     have other attachments. By each that goes the digest of the message that says all of it.
@@ -304,11 +297,11 @@ def _replaced(
     read = contents.documents("record", {record for _, record in records})
     less = contents.documents(own, messages) if messages else []
     names = contents.units({one.unit for one in (*read, *less)})
-    found = {one: "" for one in read if (names[one.unit], one.record) in records}
+    gone = {one: "" for one in read if (names[one.unit], one.record) in records}
     texts = contents.texts(one.number for one in less)
     for one in less:
         for document in messages[own_digest(one.tie)]:
             said = storable(document.text)
             if names[one.unit] == document.unit and all(t in said for t in texts[one.number]):
-                found[one] = digest_of(document)
-    return {one: whole for one, whole in found.items() if one.digest not in kept}
+                gone[one] = digest_of(document)
+    return {one: whole for one, whole in gone.items() if one.digest not in kept}

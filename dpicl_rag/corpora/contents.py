@@ -22,37 +22,16 @@ from dpicl_rag.retrieval.stored_record import MetadataFilter, StoredRecord
 from dpicl_rag.retrieval.vector_rows import VectorFile
 
 META = CheckedTable("meta", ("name", "value"))
-
-
 UNIT = CheckedTable("unit", ("number", "name"))
-
-
 DOCUMENT = CheckedTable("document", ("number", "digest", "unit", "record", "tie", "fields"))
-
-
 PASSAGE = CheckedTable("passage", ("row", "document", "position", "vector", "text"))
-
-
 PENDING = CheckedTable("pending", ("row", "unit"))
-
-
 KEY = CheckedTable("unit_key", ("hash", "unit", "former", "joined_on", "joined_by", "split"))
-
-
 OFFER = CheckedTable("offer", ("id", "key", "unit"))
-
-
 PARTED = CheckedTable("parted", ("id", "unit", "former"))
-
-
 TIE = CheckedTable("tie", ("document", "unit", "name", "keys", "offers", "forgotten"))
-
-
 SOURCE = CheckedTable("source", ("id", "kind", "spec"))
-
-
 HELD = CheckedTable("held", ("id", "source", "part", "known_by", "document"))
-
 
 CORPUS = FileKind(
     noun="corpus",
@@ -102,7 +81,6 @@ CORPUS = FileKind(
     checked_when_opened=False,  # each row is when it is read, and a large corpus opens at once
     erases=True,
 )
-
 
 _SIZE = "version, dimensions, rows, passages"
 
@@ -238,15 +216,18 @@ class Contents(InTransaction):
             raise CorpusError("the embedder's vectors have another length than those of the corpus")
         numbers = self._made({one.unit for one, _ in new})
         count = len(vectors)
-        own = np.array([numbers[one.unit] for one, found in new for _ in found], dtype=np.int64)
+        unit_numbers = np.array(
+            [numbers[one.unit] for one, found in new for _ in found], dtype=np.int64
+        )
         reused = np.array(free[:count], dtype=np.int64)
         appended = np.arange(size.rows, size.rows + count - len(reused), dtype=np.int64)
         places = np.concatenate([reused, appended])
         # A row that was there is nobody's for questions that began before, until this is committed.
-        units = np.where(np.arange(count) < len(reused), 0, own)
+        units = np.where(np.arange(count) < len(reused), 0, unit_numbers)
         checks = file.write(places, vectors, units).view(np.int64).tolist()
         PENDING.put(
-            self._connection, zip(reused.tolist(), own[: len(reused)].tolist(), strict=True)
+            self._connection,
+            zip(reused.tolist(), unit_numbers[: len(reused)].tolist(), strict=True),
         )
         ((first,),) = self._connection.execute(
             "SELECT coalesce(max(number), 0) + 1 FROM document"
@@ -331,12 +312,12 @@ class Contents(InTransaction):
             rows: All if None.
         """
         everything = rows is None
-        found = list(
+        passages = list(
             PASSAGE.rows(self._connection)
             if rows is None
             else PASSAGE.among(self._connection, "row", rows)
         )
-        wanted = {document for _, document, *_ in found}
+        wanted = {document for _, document, *_ in passages}
         documents = {
             document.number: (document, json.loads(document.fields))
             for document in (
@@ -346,7 +327,7 @@ class Contents(InTransaction):
         numbers = {document.unit for document, _ in documents.values()}
         names = dict(UNIT.rows(self._connection)) if everything else self.units(numbers)
         records = {}
-        for row, number, position, check, text in found:
+        for row, number, position, check, text in passages:
             require_whole(number in documents)
             document, fields = documents[number]
             require_whole(document.unit in names)

@@ -23,7 +23,6 @@ from dpicl_rag.corpora.holdings import Followed, Held, Holdings
 from dpicl_rag.corpora.joins import Join, described
 from dpicl_rag.corpora.passages import named, split_text, stored_unit
 from dpicl_rag.corpora.register import Register
-from dpicl_rag.corpora.scanning import scan, unit_vectors
 from dpicl_rag.corpora.storage import PATIENCE_S, Storage
 from dpicl_rag.corpora.unit_changes import Accounts, forget, units_of
 from dpicl_rag.documents import Document, as_documents
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
     from dpicl_rag.ledger import Ledger
-    from dpicl_rag.stores.chroma import ChromaCollection
 
 
 _NAME, _EMBEDDER, _SIZE, _OVERLAP, _PUBLIC = "name", "embedder", "size", "overlap", "public"
@@ -185,22 +183,20 @@ class Corpus(ExactSource):
 
         See `dpicl_rag.stores.chroma.ChromaCollection` for the arguments.
         """
-        from dpicl_rag.stores.chroma import ChromaCollection
-
         return ChromaCollection(collection, unit_field=unit_field, embedder=embedder, **options)
 
     @staticmethod
     def names(path: str | Path | None = None) -> list[str]:
         """Names of the corpora in a folder, sorted; none if there is no folder."""
-        found = []
+        names = []
         for file in local_path(path).glob(f"*{SUFFIX}"):
             try:
                 with closing(Storage(file)) as storage:
                     # One that was deleted has no name: what it knew of keys is kept.
-                    found.append(storage.read(lambda c: Contents(c).meta()).get(_NAME))
+                    names.append(storage.read(lambda c: Contents(c).meta()).get(_NAME))
             except CorpusError:
-                found.append(file.stem)  # whoever opens it learns what is wrong with it
-        return sorted(name for name in found if name is not None)
+                names.append(file.stem)  # whoever opens it learns what is wrong with it
+        return sorted(name for name in names if name is not None)
 
     @staticmethod
     def synthetic_origin(name: str, path: str | Path | None = None) -> SyntheticOrigin | None:
@@ -277,13 +273,13 @@ class Corpus(ExactSource):
         if self.synthetic is not None:
             raise CorpusError(f"corpus {self.name!r} is synthetic: its run alone adds to it")
         adding = Adding(self.name, self._storage, self.embedder, self._chunking)
-        own = [
+        renamed = [
             named(document)
             for document in as_documents(framework_documents_as_ours(documents, unit))
         ]
         accounts = self._accounts(ledger, no_ledger)
         with self._storage.changing():
-            return adding.run(own, accounts, joins, on_progress, anew=anew, held=held)
+            return adding.run(renamed, accounts, joins, on_progress, anew=anew, held=held)
 
     @property
     def followed(self) -> Followed:
@@ -377,13 +373,13 @@ class Corpus(ExactSource):
         Raises:
             CorpusError: The corpus cannot be read.
         """
-        return unit_vectors(self._storage, self.embedder)
+        return self._storage.unit_vectors(self.embedder)
 
     def _near(
         self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
     ) -> NearUnits:
         filter = None if where is None else filter_from(where)
-        return scan(self._storage, self.embedder, question, least, most, filter)
+        return self._storage.scan(self.embedder, question, least, most, filter)
 
     def records(self) -> list[StoredRecord]:
         """Every passage as it is now, those of a unit together. For the owner; private.

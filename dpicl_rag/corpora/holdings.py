@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.contents import HELD, SOURCE, Contents, InTransaction
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.loaders.shared_keys import name_key
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _HELD_UP = "deletions held up of "
 
@@ -36,7 +40,7 @@ class StoredSource(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """What stands at a place of a source. Private.
+    """The document at a place of a source. Private.
 
     Attributes:
         id: The source and the place.
@@ -88,9 +92,9 @@ class Holdings(InTransaction):
         for one in self.sources():
             self.leave(one.id)
 
-    def of_source(self, source: str) -> Iterator[Holding]:
-        """All that a source holds."""
-        return (Holding(*row) for row in HELD.among(self._connection, "source", [source]))
+    def held(self, source: str) -> list[Holding]:
+        """The holdings of a source when it was last read."""
+        return self._among("source", [source])
 
     def note(self, holdings: Iterable[Holding]) -> None:
         """Write what stands at places, in the place of what stood there.
@@ -118,7 +122,7 @@ class Holdings(InTransaction):
         HELD.drop(self._connection, "id", [one.id for one in held if places[one.document] > 1])
 
     def is_held_up(self, source: str) -> bool:
-        """Whether what is gone of a source waits for a word of the owner."""
+        """Test for a source whose deletions wait for a word of the owner."""
         return _HELD_UP + source in Contents(self._connection).meta()
 
     def hold_up(self, source: str, *, on: bool) -> None:
@@ -128,7 +132,7 @@ class Holdings(InTransaction):
     def whose(self, source: str) -> dict[str, tuple[str, str]]:
         """By each document that a source holds, its unit and its sender, which may be the unit."""
         contents = Contents(self._connection)
-        held = {bytes.fromhex(one.document) for one in self.of_source(source)}
+        held = {bytes.fromhex(one.document) for one in self.held(source)}
         stored = contents.documents("digest", held)
         names = contents.units({one.unit for one in stored})
         found = {}
@@ -139,7 +143,7 @@ class Holdings(InTransaction):
 
     def forgotten(self, source: str) -> set[str]:
         """Places of a source whose documents the owner had forgotten, though they are there."""
-        held = [one for one in self.of_source(source) if one.document]
+        held = [one for one in self.held(source) if one.document]
         wanted = {bytes.fromhex(one.document) for one in held}
         stored = Contents(self._connection).documents("digest", wanted)
         there = {document.digest.hex() for document in stored}
@@ -185,6 +189,19 @@ class Holdings(InTransaction):
         return [Holding(*row) for row in found]
 
 
+def _by_itself(
+    method: Callable[Concatenate[Holdings, P], T], *, writes: bool = False
+) -> Callable[Concatenate[Followed, P], T]:
+    """A method of `Holdings` in a transaction of its own."""
+
+    @wraps(method)
+    def run(followed: Followed, /, *args: P.args, **options: P.kwargs) -> T:
+        transact = followed.storage.write if writes else followed.storage.read
+        return transact(lambda c: method(Holdings(c), *args, **options))
+
+    return run
+
+
 class Followed(Private):
     """Sources of a corpus, each call a transaction of its own. For the owner; private.
 
@@ -193,60 +210,29 @@ class Followed(Private):
     """
 
     def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+        self.storage = storage
 
-    def sources(self) -> list[StoredSource]:
-        """The sources.
-
-        Raises:
-            CorpusError: The corpus cannot be read.
-        """
-        return self._storage.read(lambda c: Holdings(c).sources())
-
-    def held(self, source: str) -> list[Holding]:
-        """What a source held when it was last read."""
-        return self._storage.read(lambda c: list(Holdings(c).of_source(source)))
-
-    def is_held_up(self, source: str) -> bool:
-        """Whether what is gone of a source waits for a word of the owner."""
-        return self._storage.read(lambda c: Holdings(c).is_held_up(source))
+    sources = _by_itself(Holdings.sources)
+    held = _by_itself(Holdings.held)
+    is_held_up = _by_itself(Holdings.is_held_up)
+    whose = _by_itself(Holdings.whose)
+    forgotten = _by_itself(Holdings.forgotten)
+    units_at = _by_itself(Holdings.units_at)
+    follow = _by_itself(Holdings.follow, writes=True)
+    leave = _by_itself(Holdings.leave, writes=True)
+    note = _by_itself(Holdings.note, writes=True)
 
     def hold_up(self, source: str, *, on: bool) -> None:
         """Let what is gone of a source wait for a word of the owner, or wait no more."""
         if on != self.is_held_up(source):
-            self._storage.write(lambda c: Holdings(c).hold_up(source, on=on))
-
-    def whose(self, source: str) -> dict[str, tuple[str, str]]:
-        """By each document that a source held, its unit and its sender, which may be the unit."""
-        return self._storage.read(lambda c: Holdings(c).whose(source))
-
-    def forgotten(self, source: str) -> set[str]:
-        """Places of a source whose documents the owner had forgotten, though they are there."""
-        return self._storage.read(lambda c: Holdings(c).forgotten(source))
-
-    def units_at(self, ids: Iterable[str]) -> set[str]:
-        """Units of the documents at places."""
-        ids = list(ids)
-        return self._storage.read(lambda c: Holdings(c).units_at(ids))
-
-    def follow(self, source: StoredSource) -> None:
-        """Follow a source, or note that it is read in another way."""
-        self._storage.write(lambda c: Holdings(c).follow(source))
-
-    def leave(self, source: str) -> None:
-        """Follow a source no more; its documents stay."""
-        self._storage.write(lambda c: Holdings(c).leave(source))
-
-    def note(self, holdings: Iterable[Holding]) -> None:
-        """Note what stands at places, where its document is there."""
-        self._storage.write(lambda c: Holdings(c).note(holdings))
+            self.storage.write(lambda c: Holdings(c).hold_up(source, on=on))
 
     def release(self, ids: Iterable[str]) -> int:
-        """Nothing stands at places any more: delete what stands nowhere else.
+        """Delete what stands nowhere else, see `Holdings.release`; no log holds it then.
 
         Returns:
             How many documents were deleted.
         """
-        count = self._storage.write(lambda c: Holdings(c).release(ids))
-        self._storage.flush()
+        count = self.storage.write(lambda c: Holdings(c).release(ids))
+        self.storage.flush()
         return count

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.contents import Contents
@@ -107,15 +107,6 @@ class Separation(Private):
         """Of these, those that stay part of another one of them."""
         return {name: unit for name in self.freed if (unit := self.names[name]) != name}
 
-    def to_json(self) -> str:
-        """As a register keeps it until it is done."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Separation:
-        """The separation that `to_json` has written."""
-        return cls(**json.loads(text))
-
 
 def separate(
     unit: str,
@@ -197,13 +188,13 @@ def _pieces(
         whole.join(digest, key_of(name))
         if digest != document:
             rest.join(digest, key_of(name))
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    parts: defaultdict[str, list[str]] = defaultdict(list)
     for digest in sorted(ties):
         if digest != document and whole.find(digest) == whole.find(document):
-            found[rest.find(digest)].append(digest)
+            parts[rest.find(digest)].append(digest)
     key = key_of(unit)
     pieces = sorted(
-        found.values(),
+        parts.values(),
         key=lambda piece: (
             not _claim(piece, ties, key),
             unit not in {ties[digest].name for digest in piece},
@@ -214,5 +205,5 @@ def _pieces(
 
 
 def _claim(documents: Collection[str], ties: Mapping[str, Tie], key: str) -> bool:
-    """Whether any of the documents has a key."""
+    """Test for a document that has a key, among some."""
     return any(key in ties[digest].keys for digest in documents)

@@ -17,7 +17,6 @@ LONGEST_FIELD = 1000
 MOST_FIELDS = 16_000
 """Letters of one field of a document, and of all of them, that a corpus keeps."""
 
-
 # From the most to the least welcome place to cut: after a paragraph, a line, a sentence, a word.
 _BOUNDARIES = (
     re.compile(r"\n\s*\n"),
@@ -25,8 +24,6 @@ _BOUNDARIES = (
     re.compile(r"(?<=[.!?…])\s|(?<=[.!?…][\"'”’)\]])\s|(?<=[。！？])"),
     re.compile(r"\s"),
 )
-
-
 _LOOK_AHEAD = 8  # a paragraph's end may begin within the limit and be complete only after it
 
 
@@ -77,7 +74,7 @@ def cut_up(
     Raises:
         CorpusError: A metadata field has an empty name.
     """
-    found: dict[str, dict[bytes, CutDocument]] = {}
+    units: dict[str, dict[bytes, CutDocument]] = {}
     empty = 0
     for document in documents:
         if "" in document.metadata:
@@ -88,7 +85,7 @@ def cut_up(
         if not texts:
             continue
         names = _former_names(document, former.get(document.unit, ()))
-        of_unit = found.setdefault(document.unit, {})
+        of_unit = units.setdefault(document.unit, {})
         digest = _digest(document.unit, text)
         equal = of_unit[digest].places if digest in of_unit else ()
         of_unit[digest] = CutDocument(
@@ -101,7 +98,7 @@ def cut_up(
             texts=texts,
             places=(*equal, *filter(None, [document.origin.place])),
         )
-    return [one for of_unit in found.values() for one in of_unit.values()], empty
+    return [one for of_unit in units.values() for one in of_unit.values()], empty
 
 
 def labels(metadata: Mapping[str, object]) -> dict[str, str]:

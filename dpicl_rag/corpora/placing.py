@@ -38,7 +38,7 @@ from dpicl_rag.loaders.shared_keys import (
 from dpicl_rag.retrieval.stored_record import in_words, require_kind
 
 KIND, MADE_ANEW = "kind of unit", "made anew"
-"""What a corpus says of itself: what a unit is, and whether it was another before."""
+"""Facts that a corpus keeps of itself: the kind of its unit, and that it was another before."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -117,19 +117,19 @@ def place(
         left = [document for place, document in enumerate(left) if place not in withheld]
         left = _renamed(left, {document.unit for document, _ in ties})
         known, offered, split = _looked_up([*left, *messages], contents, register)
-    found = identify([*left, *messages], known, offered, split)
-    made = _joins(left, found, known, offered, there)
-    leaves = unit_changes.leaving(left, found, corpus, contents, joins) if is_anew else set()
+    identity = identify([*left, *messages], known, offered, split)
+    made = _joins(left, identity, known, offered, there)
+    leaves = unit_changes.leaving(left, identity, corpus, contents, joins) if is_anew else set()
     if made:
-        accounts.join(found.merged)
-        contents.merge(found.merged)
+        accounts.join(identity.merged)
+        contents.merge(identity.merged)
         register.merge(made)
     register.record(
-        found.keys,
-        found.offers,
+        identity.keys,
+        identity.offers,
         {
             digest_of(document): (unit, _tie(document))
-            for document, unit in zip(left, found.units, strict=False)
+            for document, unit in zip(left, identity.units, strict=False)
             if is_tied(document)
         },
     )
@@ -138,7 +138,7 @@ def place(
         contents.set_meta({KIND: kind, MADE_ANEW: True})
     elif is_new:
         contents.set_meta({KIND: kind})
-    placed = identified(left, found.units[: len(left)])
+    placed = identified(left, identity.units[: len(left)])
     told = () if is_anew else tuple(made)  # that units become one is what was asked for
     return Placed(
         placed,
@@ -154,7 +154,7 @@ def place(
 def _looked_up(
     documents: Sequence[Document], contents: Contents, register: Register
 ) -> tuple[dict[str, str], dict[str, list[str]], set[str]]:
-    """What is known of the keys and names of documents; see `identify`."""
+    """Known keys and names of documents, offers, and split names; see `identify`."""
     split = register.split({document.unit for document in documents})
     keys = keys_of(documents, split)
     known = register.units([*keys, *offers_of(documents)])
@@ -170,18 +170,18 @@ def _renamed(documents: Sequence[Document], names: Keys[str]) -> list[Document]:
     Their load gave them one name, because of ties that are not to be.
     """
     components = Components()
-    told = {
+    mail = {
         f"\0{at}": (one.origin, one.origin.alone)
         for at, one in enumerate(documents)
         if one.unit in names and one.origin.alone
     }
-    connect(components, [(node, o.keys, o.offers) for node, (o, _) in told.items()])
+    connect(components, [(node, o.keys, o.offers) for node, (o, _) in mail.items()])
     earliest: dict[str, tuple[float, str, str]] = {}
-    for node, (_, alone) in told.items():
+    for node, (_, alone) in mail.items():
         root = components.find(node)
         earliest[root] = min(earliest.get(root, alone), alone)
     return [
-        replace(one, unit=earliest[components.find(f"\0{at}")][2]) if f"\0{at}" in told else one
+        replace(one, unit=earliest[components.find(f"\0{at}")][2]) if f"\0{at}" in mail else one
         for at, one in enumerate(documents)
     ]
 
@@ -202,15 +202,15 @@ def _tie(document: Document) -> Tie:
 
 def _joins(
     documents: Sequence[Document],
-    found: Identity,
+    identity: Identity,
     known: Mapping[str, str],
     offered: Mapping[str, Sequence[str]],
     there: Mapping[str, str | None],
 ) -> list[Join]:
     """The joins, each with the documents that came when it was found."""
     by_unit: defaultdict[str, list[tuple[int, Document]]] = defaultdict(list)
-    for document, unit in zip(documents, found.units, strict=False):
-        if unit in found.joined and is_tied(document) and digest_of(document) not in there:
+    for document, unit in zip(documents, identity.units, strict=False):
+        if unit in identity.joined and is_tied(document) and digest_of(document) not in there:
             origin = document.origin
             touched = {known[key] for key in (*origin.keys, *origin.offers) if key in known}
             touched.update(unit for key in origin.keys for unit in offered.get(key, ()))
@@ -223,7 +223,7 @@ def _joins(
             _named(document for _, document in sorted(by_unit[unit], key=itemgetter(0))),
             today,
         )
-        for unit, parts in found.joined.items()
+        for unit, parts in identity.joined.items()
     ]
 
 
@@ -233,18 +233,18 @@ def _named(documents: Iterable[Document]) -> dict[str, dict[str, str]]:
 
 
 def _kind(documents: Sequence[Document]) -> str | None:
-    found = sorted({d.origin.privacy_unit for d in documents if d.origin.privacy_unit})
-    if len(found) > 1:
+    kinds = sorted({d.origin.privacy_unit for d in documents if d.origin.privacy_unit})
+    if len(kinds) > 1:
         raise CorpusError(
-            f"the documents come by different privacy units, {' and '.join(map(in_words, found))}; "
+            f"the documents come by different privacy units, {' and '.join(map(in_words, kinds))}; "
             "load all of them by one"
         )
-    return found[0] if found else None
+    return kinds[0] if kinds else None
 
 
 def _messages(contents: Contents) -> list[Document]:
     """Ties of stored messages, in place of their documents."""
-    found = []
+    messages = []
     units: dict[int, str] = {}
     for stored in contents.every_document():
         fields = json.loads(stored.fields)
@@ -253,5 +253,5 @@ def _messages(contents: Contents) -> list[Document]:
                 units |= contents.units([stored.unit])
             if fields["thread"] == units[stored.unit]:
                 origin = Origin("", *keys_of_stored(fields))
-                found.append(Document("", units[stored.unit], origin=origin))
-    return found
+                messages.append(Document("", units[stored.unit], origin=origin))
+    return messages

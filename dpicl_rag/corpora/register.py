@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import NamedTuple
 
 from dpicl_rag.corpora.contents import KEY, META, OFFER, PARTED, InTransaction
@@ -91,8 +92,8 @@ class Register(InTransaction):
 
     def ties(self, unit: str) -> dict[str, Tie]:
         """The documents of a unit that have keys, by their digests."""
-        found = TIES.among(self._connection, "unit", [unit])
-        return {document: _tie(*rest) for document, _, *rest, _ in found}
+        rows = TIES.among(self._connection, "unit", [unit])
+        return {document: _tie(*rest) for document, _, *rest, _ in rows}
 
     def documents(self, digests: Iterable[str]) -> dict[str, str | None]:
         """The unit of each document that is known; None of one that was forgotten."""
@@ -100,7 +101,7 @@ class Register(InTransaction):
         return {document: None if forgotten else unit for document, unit, *_, forgotten in found}
 
     def forgotten(self, digests: Iterable[str]) -> set[str]:
-        """Which of these were forgotten; of a message with attachments, also as it was without."""
+        """Documents that were forgotten; of a message with attachments, also as it was without."""
         wanted = list(digests)
         found = TIES.among(self._connection, "document", {*wanted, *map(own_digest, wanted)})
         marks = {document: forgotten for document, *_, forgotten in found}
@@ -168,12 +169,12 @@ class Register(InTransaction):
     def pending(self) -> Separation | None:
         """The separation that has not come to its end in the ledger."""
         for _, value in META.among(self._connection, "name", [_PENDING]):
-            return Separation.from_json(value)
+            return Separation(**json.loads(value))
         return None
 
     def begin(self, separation: Separation) -> None:
         """Note what is to be done, whatever comes between."""
-        META.put(self._connection, [(_PENDING, separation.to_json())])
+        META.put(self._connection, [(_PENDING, json.dumps(asdict(separation)))])
 
     def end(self) -> None:
         """Note that it is done."""

@@ -1,4 +1,4 @@
-"""The two files of a corpus, read and written together.
+"""The two files of a corpus, read, searched and written together.
 
 The transaction of the SQLite file is the commit. Vectors reach the disk before it, behind the rows
 that the corpus has or in rows that are nobody's. What changes in rows that are somebody's, their
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from dpicl_rag._unobserved import Private
@@ -26,13 +27,16 @@ from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database, NamedFile
 from dpicl_rag.files.tables import pages
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.vector_rows import DamagedError, VectorFile, VectorRows, checksums
-from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_rag.retrieval.stored_record import MetadataFilter, StoredRecord
+from dpicl_rag.retrieval.unit_vectors import UnitVectors
+from dpicl_rag.retrieval.vector_rows import DamagedError, Mask, VectorFile, VectorRows, checksums
+from dpicl_rag.retrieval.vectors import NearUnits, on_grid
 
 T = TypeVar("T")
 
 PATIENCE_S = 120.0  # for another process that writes
 _BATCH = 64  # passages embedded at a time
+_ATTEMPTS = 5  # at a scan that no writer comes into
 
 
 class ChangedError(Exception):
@@ -53,6 +57,10 @@ class CorpusState(Private):
     file: tuple[int, int]
     rows: VectorRows
 
+    def is_seen(self, connection: sqlite3.Connection) -> bool:
+        """Test for a transaction that sees the version which the rows were read from."""
+        return Contents(connection).size().version == self.version
+
 
 class Storage:
     """A corpus's files. Threads and processes may share them.
@@ -68,10 +76,9 @@ class Storage:
         self.path = path
         self._lock = threading.RLock()
         # Questions have a connection of their own: they do not wait for a writer of this process.
-        self._reading: NamedFile | None = None
-        self._writing: NamedFile | None = None
+        self._files: dict[Literal["reading", "writing"], NamedFile] = {}
         self._state: CorpusState | None = None
-        self._reader()
+        self._opened("reading")
 
     def __repr__(self) -> str:
         return f"Storage({str(self.path)!r})"
@@ -82,7 +89,7 @@ class Storage:
         Raises:
             CorpusError: The file is gone or damaged.
         """
-        return self._reader().read(action)
+        return self._opened("reading").read(action)
 
     def write(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``action`` in a transaction, and let every question see what it did.
@@ -98,7 +105,7 @@ class Storage:
             contents.renew()
             return result
 
-        result = self._writer().write(transaction)
+        result = self._opened("writing").write(transaction)
         self._apply()
         return result
 
@@ -191,31 +198,57 @@ class Storage:
             self._state = state
             return state
 
-    def read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T:
-        """Run ``action`` on what a state was read from.
+    def scan(
+        self,
+        embedder: Embedder,
+        question: npt.ArrayLike,
+        least: float,
+        most: int | None,
+        filter: MetadataFilter | None,
+    ) -> NearUnits:
+        """Find units near a question; see `Corpus.scan`.
+
+        What is found is of one moment, whoever writes meanwhile.
+
+        Args:
+            embedder: What mends vectors that are damaged.
+            question: Its embedding.
+            least: Least cosine of a unit's best passage.
+            most: Of these units, how many of the best suffice; all if None.
+            filter: On the fields of documents.
 
         Raises:
-            ChangedError: That is no more.
+            CorpusError: The corpus cannot be read.
         """
 
-        def now(connection: sqlite3.Connection) -> T:
-            if not self.is_now(connection, state):
-                raise ChangedError
-            return action(connection)
+        def scanned(state: CorpusState) -> NearUnits:
+            allowed: Mask | None = None
+            if filter is not None:
+                rows = self._read_at(state, lambda c: Contents(c).allowed(filter))
+                allowed = np.zeros(len(state.rows.unit), dtype=bool)
+                allowed[rows] = True
+            known: dict[int, str] = {}
 
-        return self.read(now)
+            def names(numbers: list[int]) -> list[str]:
+                known.update(self._read_at(state, lambda c: Contents(c).units(numbers)))
+                if len(known) < len(numbers):
+                    raise DamagedError
+                return [known[number] for number in numbers]
 
-    def require_now(self, state: CorpusState) -> None:
-        """Check that the corpus is what a state was read from; see `read_at`."""
-        self.read_at(state, lambda connection: None)
+            def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
+                return self._fetched(state, known, rows)
 
-    def alone(self, work: Callable[[], T]) -> T:
-        """Run ``work`` while nobody writes."""
-        return self._writer().write(lambda connection: work())
+            return state.rows.scan(question, least, most, allowed, names, fetch)
 
-    def is_now(self, connection: sqlite3.Connection, state: CorpusState) -> bool:
-        """Whether a transaction sees what a state was read from."""
-        return Contents(connection).size().version == state.version
+        return self._on_rows(embedder, scanned)
+
+    def unit_vectors(self, embedder: Embedder) -> UnitVectors:
+        """Vectors of all passages; see `Corpus.unit_vectors`. A unit that is deleted later is zero.
+
+        Raises:
+            CorpusError: The corpus cannot be read.
+        """
+        return self._on_rows(embedder, lambda state: state.rows.unit_vectors())
 
     def mend(self, embedder: Embedder) -> None:
         """Embed again what the file of vectors has lost, and write it anew.
@@ -248,45 +281,93 @@ class Storage:
             file.set_units({row: numbers[held[row][0].unit] for row in held})
             file.flush()
 
-        self._writer().write(work)
+        self._opened("writing").write(work)
 
     def erase(self) -> None:
         """Forget all documents, and give their space back; what is known of keys stays."""
         self.write(lambda connection: Contents(connection).clear())
         vectors_file(self.path).unlink(missing_ok=True)
-        self._writer().shrink()
+        self._opened("writing").shrink()
         self.flush()
 
     def flush(self) -> None:
         """Let no log beside the file hold what was deleted."""
-        self._writer().flush()
+        self._opened("writing").flush()
 
     def close(self) -> None:
         """Release the files; what is used again is opened again."""
         with self._lock:
             self._state = None
-            for opened in (self._reading, self._writing):
-                if opened is not None:
-                    opened.close()
-            self._reading = self._writing = None
+            while self._files:
+                self._files.popitem()[1].close()
 
-    def _reader(self) -> Database:
+    def _read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``action`` on what a state was read from.
+
+        Raises:
+            ChangedError: That is no more.
+        """
+
+        def now(connection: sqlite3.Connection) -> T:
+            if not state.is_seen(connection):
+                raise ChangedError
+            return action(connection)
+
+        return self.read(now)
+
+    def _on_rows(self, embedder: Embedder, work: Callable[[CorpusState], T]) -> T:
+        """Work on the rows as they are at one moment, once they are sound."""
+
+        def attempt(mended_by: Embedder | None) -> T:
+            state = self.state(mended_by)
+            try:
+                return work(state)
+            except DamagedError:
+                # A row that was deleted meanwhile is overwritten, and no damage.
+                self._read_at(state, lambda connection: None)
+                raise
+
+        for _ in range(_ATTEMPTS):
+            try:
+                return attempt(embedder)
+            except DamagedError:
+                self.mend(embedder)
+            except ChangedError:
+                pass
+        # Somebody writes all the time, and waits now.
+        try:
+            return self._opened("writing").write(lambda connection: attempt(None))
+        except (DamagedError, ChangedError):
+            raise self._damaged() from None
+
+    def _fetched(
+        self, state: CorpusState, names: Mapping[int, str], rows: Sequence[int]
+    ) -> dict[int, StoredRecord]:
+        """Passages that are still what was scored, by their rows."""
+        now, held = self.read(lambda c: (state.is_seen(c), Contents(c).records(rows)))
+        checks = state.rows.check.view(np.int64)
+        records = {
+            row: record
+            for row, (record, check) in held.items()
+            if check == checks[row] and record.unit == names[int(state.rows.unit[row])]
+        }
+        if now and len(records) < len(rows):
+            raise self._damaged()
+        return records
+
+    def _damaged(self) -> CorpusError:
+        return CorpusError(f"the corpus {self.path} is damaged; restore it from a backup")
+
+    def _opened(self, use: Literal["reading", "writing"]) -> Database:
         # Without the lock where it is open: a child of a fork may find it taken for ever.
-        opened = self._reading
-        if opened is None:
+        file = self._files.get(use)
+        if file is None:
             with self._lock:
-                opened = self._reading = self._reading or self._opened()
-        return opened.now()
-
-    def _writer(self) -> Database:
-        opened = self._writing
-        if opened is None:
-            with self._lock:
-                opened = self._writing = self._writing or self._opened()
-        return opened.now()
-
-    def _opened(self) -> NamedFile:
-        return NamedFile(self.path, CORPUS, found_file, busy_timeout=PATIENCE_S)
+                file = self._files.get(use)
+                if file is None:
+                    file = NamedFile(self.path, CORPUS, found_file, busy_timeout=PATIENCE_S)
+                    self._files[use] = file
+        return file.now()
 
     def _file(self, dimensions: int) -> VectorFile:
         return VectorFile(vectors_file(self.path), dimensions)
@@ -321,7 +402,7 @@ class Storage:
 
         if self.read(lambda connection: Contents(connection).pending()):
             # While no other writes: rows that are nobody's may be another's by then.
-            self._writer().write(work)
+            self._opened("writing").write(work)
 
     def _sound(self, file: VectorFile, checks: dict[int, int]) -> set[int]:
         """Rows whose vectors are what the corpus says they are."""

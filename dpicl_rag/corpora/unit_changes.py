@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.corpora.holdings import Holdings
-from dpicl_rag.corpora.joins import Separation, separate
+from dpicl_rag.corpora.joins import separate
 from dpicl_rag.corpora.register import Register, key_hash
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document
 from dpicl_rag.errors import CorpusError
@@ -86,7 +86,7 @@ class Accounts:
 
 
 def is_asked_for(corpus: str, recorded: str | None, kind: str | None) -> bool:
-    """Whether documents of a kind of unit make a corpus anew: it has another.
+    """Test for a corpus of another kind of unit than its documents: it is to be made anew.
 
     Args:
         corpus: Its name.
@@ -117,7 +117,7 @@ def tied(documents: Sequence[Document]) -> list[Document]:
 
 def leaving(
     documents: Sequence[Document],
-    found: Identity,
+    identity: Identity,
     corpus: str,
     contents: Contents,
     joins: Joins,
@@ -126,7 +126,7 @@ def leaving(
 
     Args:
         documents: All that shall be in the corpus.
-        found: Their units.
+        identity: Their units.
         corpus: Its name.
         contents: What is there.
         joins: ``"allow"`` lets units leave, and chosen units become one.
@@ -135,9 +135,9 @@ def leaving(
         CorpusError: Either would be, and is not allowed. Nothing was written.
     """
     chosen: defaultdict[str, set[str]] = defaultdict(set)
-    for document, unit in zip(documents, found.units, strict=True):
+    for document, unit in zip(documents, identity.units, strict=True):
         chosen[unit].add(document.unit)
-    gone = contents.every_unit().difference(found.units, found.merged)
+    gone = contents.every_unit().difference(identity.units, identity.merged)
     if joins != "allow":
         if gone:
             raise CorpusError(
@@ -198,7 +198,11 @@ def forget(
         accounts.require()
     # Another message of the same unit may have the same text: who reads it again finds out.
     holdings.release_shared(one.digest.hex() for one in contents.documents("tie", [digest]))
-    separate_in(contents, register, separation)
+    contents.delete(contents.documents("tie", [digest]))
+    moved = contents.documents("tie", separation.documents)
+    contents.move({one.number: separation.documents[one.tie] for one in moved})
+    register.separate(separation)
+    register.begin(separation)
 
 
 def units_of(message: str, contents: Contents, register: Register) -> set[str]:
@@ -206,15 +210,6 @@ def units_of(message: str, contents: Contents, register: Register) -> set[str]:
     digest = _digest(message, contents, register)
     unit = register.documents([digest])[digest]
     return set() if unit is None else {unit}
-
-
-def separate_in(contents: Contents, register: Register, separation: Separation) -> None:
-    """Delete the document, move the others, and note what is left for the ledger."""
-    contents.delete(contents.documents("tie", [separation.document]))
-    moved = contents.documents("tie", separation.documents)
-    contents.move({one.number: separation.documents[one.tie] for one in moved})
-    register.separate(separation)
-    register.begin(separation)
 
 
 def finish(register: Register, accounts: Accounts) -> None:
@@ -237,12 +232,12 @@ def _digest(message: str, contents: Contents, register: Register) -> str:
         return message
     id = message.strip().strip("<>")
     called_so = contents.documents("json_extract(fields, '$.message_id')", [id, f"<{id}>"])
-    found = sorted({one.tie for one in called_so if one.tie})
-    if not found:
+    digests = sorted({one.tie for one in called_so if one.tie})
+    if not digests:
         raise CorpusError(
             "no message of that id is in the corpus; `dpicl-rag corpora joins` names those that "
             "joined units"
         )
-    if len(found) > 1:
-        raise CorpusError(f"several messages have that id; name one of {', '.join(found)}")
-    return found[0]
+    if len(digests) > 1:
+        raise CorpusError(f"several messages have that id; name one of {', '.join(digests)}")
+    return digests[0]

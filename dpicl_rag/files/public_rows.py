@@ -16,7 +16,7 @@ KINDS = (".csv", ".jsonl", ".csv.gz", ".jsonl.gz")
 
 
 def is_task_file(name: str) -> bool:
-    """Whether ``name`` is meant as a file and not as the name of a known task."""
+    """Test for a name that is meant as a file and not as that of a known task."""
     return name.lower().endswith(KINDS)
 
 

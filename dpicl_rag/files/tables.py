@@ -66,14 +66,14 @@ class FileKind:
         return int(number)
 
     def is_foreign(self, connection: sqlite3.Connection) -> bool:
-        """Whether the file is a database of another kind or another program."""
+        """Test for a database of another kind or another program."""
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         made = mark or tables or self.version_of(connection)
         return bool(mark != self.application_id and made)
 
     def is_of_another_version(self, connection: sqlite3.Connection) -> bool:
-        """Whether a file has tables, and those of another version."""
+        """Test for a file that has tables, and those of another version."""
         return self.version_of(connection) not in (0, self.version)
 
     def make(self, connection: sqlite3.Connection) -> None:

@@ -11,7 +11,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding, StoredSource
 from dpicl_rag.documents import Document
-from dpicl_rag.following.outcome import Brought, most_is_gone, passages_of, require_deletions
+from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.characters import fingerprint
@@ -38,12 +38,12 @@ class FileSource:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The paths, as messages name them."""
         return ", ".join(self.paths)
 
     @property
     def id(self) -> str:
-        """What a corpus knows it by: however it is read, it is one source."""
+        """The name of the source in a corpus: however it is read, it is one."""
         return fingerprint(json.dumps([KIND, *sorted(self.paths)]))[:16]
 
     @property
@@ -120,7 +120,7 @@ def bring_files(
     before = target.followed.held(files.id)
     now = {one.id for one in held.holdings}
     records = {one.known_by for one in held.holdings if one.known_by}
-    gone = [one for one in before if one.id not in now]
+    gone = [one.id for one in before if one.id not in now]
     # An edited record is there.
     left = {one.document for one in before if one.id in now or one.known_by in records}
     is_most = most_is_gone(target.followed.whose(files.id), left)
@@ -130,14 +130,15 @@ def bring_files(
         [document for document in documents if document.origin.place not in out],
         replace(held, holdings=[one for one in held.holdings if one.id not in out]),
     )
-    require_deletions(
-        target.followed, files.id, files.name, most=is_most, gone=bool(gone), allowed=deletions
+    deleted = delete_gone(
+        target.followed,
+        files.id,
+        files.name,
+        gone,
+        most=is_most,
+        allowed=deletions,
+        before_deleting=before_deleting,
     )
-    deleted = 0
-    if gone:
-        ids = [one.id for one in gone]
-        before_deleting(target.followed.units_at(ids))
-        deleted = target.followed.release(ids)
     known = now.intersection(one.id for one in before)
     return Brought(
         files.name,
@@ -145,7 +146,7 @@ def bring_files(
         read=loaded.report.read,
         known=len(known),
         skipped=loaded.report.skipped,
-        passages=passages_of([added]),
+        passages=added.passages,
         deleted=deleted,
         joins=added.joins,
         withheld=added.withheld,

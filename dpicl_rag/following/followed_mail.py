@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding
@@ -26,13 +27,18 @@ from dpicl_rag.documents import Document
 from dpicl_rag.files.tables import pages
 from dpicl_rag.following.mail_account import MailAccount
 from dpicl_rag.following.mail_session import Header, MailSession
-from dpicl_rag.following.outcome import Brought, most_is_gone, passages_of, require_deletions
+from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.characters import fingerprint
-from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.loader import load_mails
 from dpicl_rag.loaders.mail import message_id, parse_mail
-from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TIES_MANY, TOO_LARGE, UnreadableError
+from dpicl_rag.loaders.records import (
+    MAX_RECORD_BYTES,
+    TIES_MANY,
+    TOO_LARGE,
+    Skipped,
+    UnreadableError,
+)
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
@@ -48,7 +54,7 @@ _HEADERS = 500  # whose headers are read together
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Place:
-    """Where a message stands. Private."""
+    """The place of a message in an account. Private."""
 
     folder: str
     validity: int
@@ -64,7 +70,7 @@ class _Place:
         return f"{self.folder}, message {self.uid}"
 
 
-class MailGroups:
+class MailGroups(Private):
     """Messages and the keys that tie them, by their headers; 16 bytes for each key. Private.
 
     A mailbox is read in batches, and each batch is added to the corpus by itself. A batch that cut
@@ -76,9 +82,6 @@ class MailGroups:
         self._count = 0
         self._keys: tuple[array[int], array[int]] = array("q"), array("q")
         self._offers: tuple[array[int], array[int]] = array("q"), array("q")
-
-    def __repr__(self) -> str:
-        return "MailGroups(<private>)"
 
     def add(self, header: bytes) -> None:
         """Note a message by its headers."""
@@ -103,19 +106,30 @@ class MailGroups:
         rows = np.concatenate([messages, offering[claimed]])
         ties = coo_array((np.ones(len(rows), bool), (rows, self._count + places)), (size, size))
         _, labels = connected_components(ties, directed=False)
-        found: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for message, label in enumerate(labels[: self._count].tolist()):
-            found.setdefault(label, []).append(message)
-        yield from found.values()
+            groups.setdefault(label, []).append(message)
+        yield from groups.values()
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Unread:
-    """Messages that are to be read: each once, at its first place. Private."""
+    """A message that is to be read. Private."""
 
-    places: list[_Place] = field(default_factory=list)
-    known_by: list[str] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
+    place: _Place
+    known_by: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _NewPlaces:
+    """Messages at places that are new: known ones, unread ones, and their further places. Private.
+
+    A message is unread once, at its first place.
+    """
+
+    moved: list[Holding] = field(default_factory=list)
+    unread: list[_Unread] = field(default_factory=list)
     mail_groups: MailGroups = field(default_factory=MailGroups)
     others: list[tuple[_Place, str]] = field(default_factory=list)
 
@@ -194,44 +208,40 @@ class _Bringing:
                 if gone.pop(id, None) is None:
                     new[id] = place
         known = {one.known_by: one.document for one in held.values() if one.known_by}
-        moved, unread = self._told_apart(list(new.values()), known, on_headers)
+        places = self._looked_at(list(new.values()), known, on_headers)
         whose = self._followed.whose(self._account.id) if gone else {}
-        for page in pages(moved, BATCH):
+        for page in pages(places.moved, BATCH):
             self._followed.note(page)
-        added, skipped = self._read(unread, known, on_progress)
-        self._note_others(unread.others)
+        added, skipped = self._read(places, known, on_progress)
+        self._note_others(places.others)
         there = self._followed.held(self._account.id)
         left = {one.document for one in there if one.id not in gone}
-        require_deletions(
+        deleted = delete_gone(
             self._followed,
             self._account.id,
             self._account.name,
+            gone,
             most=most_is_gone(whose, left),
-            gone=bool(gone),
             allowed=deletions,
+            before_deleting=before_deleting,
         )
-        deleted = 0
-        if gone:
-            before_deleting(self._followed.units_at(gone))
-            deleted = self._followed.release(gone)
         return Brought(
             self._account.name,
             there=count,
-            read=len(unread.places),
-            known=count - len(unread.places),
+            read=len(places.unread),
+            known=count - len(places.unread),
             skipped=skipped,
-            passages=passages_of(added),
+            passages=sum(one.passages for one in added),
             deleted=deleted,
             joins=tuple(join for one in added for join in one.joins),
             withheld=tuple(join for one in added for join in one.withheld),
         )
 
-    def _told_apart(
-        self, places: Sequence[_Place], known: dict[str, str], on_headers: Progress
-    ) -> tuple[list[Holding], _Unread]:
-        """Messages at places that are new: those that are known, and those to be read."""
-        moved: list[Holding] = []
-        unread = _Unread()
+    def _looked_at(
+        self, places: Sequence[_Place], known: Mapping[str, str], on_headers: Progress
+    ) -> _NewPlaces:
+        """Messages at new places, told apart by their headers."""
+        new = _NewPlaces()
         coming: set[str] = set()
         done = 0
         for (folder, validity), those in _by_folder(places):
@@ -243,21 +253,19 @@ class _Bringing:
                         continue  # gone since it was listed
                     known_by = self._known_by(header)
                     if known_by in known:
-                        moved.append(place.holding(self._account, known_by, known[known_by]))
+                        new.moved.append(place.holding(self._account, known_by, known[known_by]))
                     elif known_by in coming:
-                        unread.others.append((place, known_by))
+                        new.others.append((place, known_by))
                     else:
                         coming.update([known_by] if known_by else [])
-                        unread.places.append(place)
-                        unread.known_by.append(known_by)
-                        unread.sizes.append(header.size)
-                        unread.mail_groups.add(header.raw)
+                        new.unread.append(_Unread(place, known_by, header.size))
+                        new.mail_groups.add(header.raw)
                 done += len(page)
                 on_headers(done, len(places))
-        return moved, unread
+        return new
 
     def _known_by(self, header: Header) -> str:
-        """What a message is known by at whatever place, unread; empty where that does not tell.
+        """A name of a message at whatever place, unread; empty where its headers do not tell.
 
         Messages of one id are of one thread, so that none stands for another unit's.
         """
@@ -266,59 +274,60 @@ class _Bringing:
         return fingerprint(json.dumps([header.raw.decode("latin-1"), header.size]))
 
     def _read(
-        self, unread: _Unread, known: Mapping[str, str], on_progress: Progress
+        self, new: _NewPlaces, known: Mapping[str, str], on_progress: Progress
     ) -> tuple[list[Ingested], list[Skipped]]:
         added: list[Ingested] = []
         skipped: list[Skipped] = []
-        done, total = 0, len(unread.places)
-        groups = unread.mail_groups.groups()
+        done, total = 0, len(new.unread)
+        sizes = [message.size for message in new.unread]
+        groups = new.mail_groups.groups()
         # Adding nothing once more: the account is followed also where it has no mail yet.
-        for batch in batches(groups, unread.sizes, BATCH, BATCH_BYTES) if total else [[]]:
-            raw = self._bodies([(unread.places[one], unread.sizes[one]) for one in batch])
-            there = [one for one in batch if unread.places[one] in raw]
-            mails = [(unread.places[one].position, raw[unread.places[one]]) for one in there]
+        for batch in batches(groups, sizes, BATCH, BATCH_BYTES) if total else [[]]:
+            messages = [new.unread[number] for number in batch]
+            raw = self._bodies(messages)
+            there = [message for message in messages if message.place in raw]
             documents: list[Document] = []
             holdings: list[Holding] = []
-            entries, unread_parts = load_mails(mails, self._account.unit, self._joins)
+            entries, unread_parts = load_mails(
+                [(message.place.position, raw[message.place]) for message in there],
+                self._account.unit,
+                self._joins,
+            )
             skipped.extend(unread_parts)
-            for one, entry in zip(there, entries, strict=True):
-                known_by = unread.known_by[one]
+            for message, entry in zip(there, entries, strict=True):
+                known_by = message.known_by
                 if isinstance(entry, Document) and not known_by:
                     known_by = standing_name(entry)
-                holding = unread.places[one].holding(
-                    self._account, known_by, known.get(known_by, "")
-                )
+                holding = message.place.holding(self._account, known_by, known.get(known_by, ""))
                 if isinstance(entry, Skipped):
                     skipped.append(entry)
                 if not (isinstance(entry, Skipped) and entry.reason == TIES_MANY):
                     holdings.append(holding)  # what is withheld is read again
-                if (
-                    isinstance(entry, Document) and known_by not in known
-                ):  # what the owner had forgotten stays out
+                # What the owner had forgotten stays out.
+                if isinstance(entry, Document) and known_by not in known:
                     origin = replace(entry.origin, place=holding.id)
                     documents.append(replace(entry, origin=origin))
-            for one in batch:
-                if unread.sizes[one] > MAX_RECORD_BYTES:
-                    place = unread.places[one]
-                    holdings.append(place.holding(self._account, unread.known_by[one]))
-                    skipped.append(Skipped(place.position, TOO_LARGE))
+            for message in messages:
+                if message.size > MAX_RECORD_BYTES:
+                    holdings.append(message.place.holding(self._account, message.known_by))
+                    skipped.append(Skipped(message.place.position, TOO_LARGE))
             added.append(self._add(documents, Held(self._account.source, holdings)))
             done += len(batch)
             if total:
                 on_progress(done, total)
         return added, skipped
 
-    def _bodies(self, places: Iterable[tuple[_Place, int]]) -> dict[_Place, bytes]:
-        """Whole messages, but for those that are too large to be read."""
-        found = {}
+    def _bodies(self, messages: Iterable[_Unread]) -> dict[_Place, bytes]:
+        """Whole messages by their places, but for those that are too large to be read."""
+        bodies = {}
         small = sorted(
-            (place for place, size in places if size <= MAX_RECORD_BYTES),
-            key=lambda one: (one.folder, one.uid),
+            (message.place for message in messages if message.size <= MAX_RECORD_BYTES),
+            key=lambda place: (place.folder, place.uid),
         )
-        for (folder, validity), those in _by_folder(small):
-            raw = self._session.messages(folder, validity, [one.uid for one in those])
-            found.update({one: raw[one.uid] for one in those if one.uid in raw})
-        return found
+        for (folder, validity), places in _by_folder(small):
+            raw = self._session.messages(folder, validity, [place.uid for place in places])
+            bodies.update({place: raw[place.uid] for place in places if place.uid in raw})
+        return bodies
 
     def _note_others(self, others: Sequence[tuple[_Place, str]]) -> None:
         """Note further places of messages that were read meanwhile."""
@@ -333,10 +342,10 @@ class _Bringing:
 
 
 def _by_folder(places: Iterable[_Place]) -> Iterator[tuple[tuple[str, int], list[_Place]]]:
-    found: dict[tuple[str, int], list[_Place]] = {}
+    folders: dict[tuple[str, int], list[_Place]] = {}
     for place in places:
-        found.setdefault((place.folder, place.validity), []).append(place)
-    yield from found.items()
+        folders.setdefault((place.folder, place.validity), []).append(place)
+    yield from folders.items()
 
 
 def batches(

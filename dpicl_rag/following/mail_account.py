@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ PASSWORD = "DPICL_RAG_IMAP_PASSWORD"  # noqa: S105 - the name of a variable
 SERVICE = "dpicl-rag"
 
 _SCHEMES = ("imaps://", "imap://")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PATIENCE_S = 120.0  # for the token command
 _FORM = "imaps://USER@HOST/FOLDER, with several folders as FOLDER,FOLDER"
 
@@ -52,7 +54,7 @@ class MailAccount:
 
     @property
     def id(self) -> str:
-        """What a corpus knows it by: whatever folders are followed, it is one source."""
+        """The name of the source in a corpus: whatever folders are followed, it is one."""
         return fingerprint(json.dumps([KIND, self.user, self.host, self.port]))[:16]
 
     @property
@@ -77,7 +79,7 @@ class MailAccount:
 
 
 def is_address(source: str) -> bool:
-    """Whether a source is a mailbox on a server and no path."""
+    """Test for a mailbox on a server, which is no path."""
     return source.lower().startswith(_SCHEMES)
 
 
@@ -92,11 +94,11 @@ def accounts_of(addresses: Sequence[str], unit: str | None = None) -> list[MailA
         ConfigurationError: One is no such address, would go unencrypted, or has a password in it.
             The message repeats nothing of it.
     """
-    found: dict[str, MailAccount] = {}
+    accounts: dict[str, MailAccount] = {}
     for address in addresses:
         account = _account(address, unit)
-        found[account.id] = found.get(account.id, account).with_folders(account.folders)
-    return list(found.values())
+        accounts[account.id] = accounts.get(account.id, account).with_folders(account.folders)
+    return list(accounts.values())
 
 
 def _account(address: str, unit: str | None) -> MailAccount:
@@ -115,19 +117,11 @@ def _account(address: str, unit: str | None) -> MailAccount:
     if not user or not host or parts.query or parts.fragment:
         raise ConfigurationError(f"an address of a mailbox is {_FORM}")
     folders = [unquote(one) for one in parts.path.removeprefix("/").split(",")]
-    if any(_is_control(letter) for text in (user, *folders) for letter in unquote(text)):
+    if any(_CONTROL.search(unquote(text)) for text in (user, *folders)):
         raise ConfigurationError("an address of a mailbox has no control characters")
-    names = tuple(_inbox(one) for one in folders if one) or ("INBOX",)
+    # INBOX is the same folder in any case (RFC 3501, 5.1).
+    names = ["INBOX" if name.upper() == "INBOX" else name for name in folders if name] or ["INBOX"]
     return MailAccount(unquote(user), host, port or PORT, tuple(dict.fromkeys(names)), unit)
-
-
-def _inbox(folder: str) -> str:
-    """INBOX is the same folder in any case (RFC 3501, 5.1)."""
-    return "INBOX" if folder.upper() == "INBOX" else folder
-
-
-def _is_control(letter: str) -> bool:
-    return ord(letter) < 32 or ord(letter) == 127
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -194,10 +188,10 @@ def _from_keyring(account: MailAccount) -> str | None:
     except ImportError:
         return None
     try:
-        found: str | None = keyring.get_password(SERVICE, _keyring_name(account))
+        password: str | None = keyring.get_password(SERVICE, _keyring_name(account))
     except Exception:  # backends fail in many ways: none is there, it is locked
         return None
-    return found
+    return password
 
 
 def _keyring_name(account: MailAccount) -> str:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpicl_rag._packaged import optional
-from dpicl_rag._unobserved import unobserved
+from dpicl_rag._unobserved import Private, unobserved
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.files.tables import pages
 from dpicl_rag.following.mail_account import Credential, MailAccount
@@ -40,7 +40,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Header:
+class Header(Private):
     """Headers of a message that tell which it is. Private.
 
     Attributes:
@@ -51,11 +51,8 @@ class Header:
     raw: bytes
     size: int
 
-    def __repr__(self) -> str:
-        return "Header(<private>)"
 
-
-class MailSession:
+class MailSession(Private):
     """An open session; a context manager.
 
     Attributes:
@@ -89,9 +86,6 @@ class MailSession:
             self.close()
             raise
 
-    def __repr__(self) -> str:
-        return "MailSession(<private>)"
-
     def __enter__(self) -> MailSession:
         return self
 
@@ -104,7 +98,8 @@ class MailSession:
             try:
                 self._client.logout()
             except Exception:  # it is over, one way or the other
-                self._shut_down()
+                with suppress(Exception):  # the socket is gone already
+                    self._client.shutdown()
 
     def listing(self, folder: str) -> Listing:
         """The messages of a folder as they are now.
@@ -168,15 +163,15 @@ class MailSession:
         """Look at a folder: its UIDVALIDITY, and how many messages it has."""
         self._selected = None
         with self._explained(folder):
-            told = self._client.select_folder(folder, readonly=True)
-        validity = told.get(b"UIDVALIDITY")
+            status = self._client.select_folder(folder, readonly=True)
+        validity = status.get(b"UIDVALIDITY")
         if validity is None:
             raise LoaderError(
                 f"{self.account.name}: the server keeps no numbers of the mails in {folder}; "
                 "download them as mbox or maildir and ingest that"
             )
         self._selected = folder, int(validity)
-        return int(validity), int(told.get(b"EXISTS") or 0)
+        return int(validity), int(status.get(b"EXISTS") or 0)
 
     def _log_in(self, credential: Credential) -> None:
         user = self.account.user
@@ -196,12 +191,6 @@ class MailSession:
                     f"{self.account.name} refuses the {what}; renew it, or see whether this "
                     "account wants a password for programs or --token-command"
                 ) from None
-
-    def _shut_down(self) -> None:
-        try:
-            self._client.shutdown()
-        except Exception:  # the socket is gone already
-            return
 
     @contextmanager
     def _explained(self, folder: str | None = None) -> Iterator[None]:

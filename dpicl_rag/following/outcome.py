@@ -1,21 +1,21 @@
-"""What came of bringing a corpus up to date with a source."""
+"""Outcomes of bringing a corpus up to date with a source, and deletions that wait for the owner."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpicl_rag.corpora.adding import Ingested
+from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.holdings import Followed
 from dpicl_rag.corpora.joins import Join
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders.load_report import Skipped
+from dpicl_rag.loaders.records import Skipped
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Brought:
+class Brought(Private):
     """One source, brought up to date. For the owner of the documents: the counts are private.
 
     Attributes:
@@ -41,9 +41,6 @@ class Brought:
     joins: tuple[Join, ...] = ()
     withheld: tuple[Join, ...] = ()
 
-    def __repr__(self) -> str:
-        return "Brought(<private>)"
-
 
 class MostGoneError(LoaderError):
     """More than half of what a source held is not there; what is new was read, nothing deleted.
@@ -60,30 +57,45 @@ class MostGoneError(LoaderError):
         )
 
 
-def require_deletions(
-    followed: Followed, source: str, name: str, *, most: bool, gone: bool, allowed: bool
-) -> None:
-    """See that what is gone may be deleted; once it may not be, that holds until it is allowed.
+def delete_gone(
+    followed: Followed,
+    source: str,
+    name: str,
+    gone: Collection[str],
+    *,
+    most: bool,
+    allowed: bool,
+    before_deleting: Callable[[set[str]], None],
+) -> int:
+    """Delete what is gone of a source; once it may not be, that holds until it is allowed.
 
     Args:
         followed: Sources of the corpus.
         source: Which of them.
         name: What the owner calls it.
-        most: Whether most of it is gone.
-        gone: Whether anything is.
+        gone: Places where nothing stands any more.
+        most: Whether most of the source is gone.
         allowed: Whether the owner said that it may be.
+        before_deleting: Called before anything is deleted, with the units that lose something.
+
+    Returns:
+        How many documents were deleted.
 
     Raises:
         MostGoneError: It may not be.
     """
-    held_up = gone and not allowed and (most or followed.is_held_up(source))
+    held_up = bool(gone) and not allowed and (most or followed.is_held_up(source))
     followed.hold_up(source, on=held_up)
     if held_up:
         raise MostGoneError(name)
+    if not gone:
+        return 0
+    before_deleting(followed.units_at(gone))
+    return followed.release(gone)
 
 
 def most_is_gone(whose: Mapping[str, tuple[str, str]], left: Collection[str]) -> bool:
-    """Whether a source has lost more than half of its units, and of its senders.
+    """Test for a source that has lost more than half of its units, and of its senders.
 
     Each counts once, by the share of its documents that is gone: so no unit decides by how much it
     is, and no sender by how many units he has made.
@@ -102,9 +114,4 @@ def _are_most(gone: Iterable[tuple[str, bool]]) -> bool:
     owned: defaultdict[str, list[bool]] = defaultdict(list)
     for owner, is_gone in gone:
         owned[owner].append(is_gone)
-    return 2 * sum(Fraction(sum(one), len(one)) for one in owned.values()) > len(owned)
-
-
-def passages_of(added: Sequence[Ingested]) -> int:
-    """Passages that several additions embedded."""
-    return sum(one.passages for one in added)
+    return 2 * sum(Fraction(sum(lost), len(lost)) for lost in owned.values()) > len(owned)

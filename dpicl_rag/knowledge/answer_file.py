@@ -179,7 +179,7 @@ class AnswerFile:
         return f"AnswerFile({str(self.path)!r})"
 
     def check(self) -> None:
-        """See that answers can be read and kept.
+        """Check that answers can be read and kept.
 
         Raises:
             KnowledgeError: They cannot.
@@ -232,8 +232,8 @@ class AnswerFile:
 
         Of two processes at once the last stays. What the operator edited is not replaced.
         """
-        told = (corpus, caller, part, key, form, words, question, answer)
-        kept = (*told, epsilon, delta, whole, drawn, numbers)
+        texts = (corpus, caller, part, key, form, words, question, answer)
+        kept = (*texts, epsilon, delta, whole, drawn, numbers)
         self._file.now().write(
             lambda c: c.execute(
                 "INSERT INTO entry (corpus, caller, part, key, form, words, question, answer,"

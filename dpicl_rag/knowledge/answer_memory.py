@@ -136,7 +136,7 @@ class AnswerMemory:
             )
 
     def recall(self, question: str) -> list[str]:
-        """See `Knowledge.recall`."""
+        """Public texts near to a question, as `Knowledge.recall` has them."""
         return [entry.text for entry in self.nearest(question)]
 
     def same(self, question: str, form: str = "") -> Entry | None:

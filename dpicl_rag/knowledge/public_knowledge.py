@@ -131,7 +131,7 @@ class JoinedKnowledge:
         return f"JoinedKnowledge({list(self._sources)!r})"
 
     def recall(self, question: str) -> list[str]:
-        """See `Knowledge.recall`."""
+        """Public texts near to a question, as `Knowledge.recall` has them."""
         return [text for source in self._sources for text in source.recall(question)]
 
 

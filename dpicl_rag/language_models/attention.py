@@ -57,7 +57,7 @@ class Pattern:
         self._mask_function = mask_function
 
     def allows(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        """Whether each query may look at each key.
+        """Permissions of each query to look at each key.
 
         Args:
             queries: Positions [rows, width].
@@ -143,7 +143,7 @@ class DocumentPass(Pass):
         )[None]
 
     def store(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """See `Pass.store`."""
+        """Keep keys and values, as `Pass.store` says."""
         assert layer == len(self.layers)
         self.layers.append((keys[0], values[0]))
 
@@ -156,7 +156,7 @@ class DocumentPass(Pass):
         pattern: Pattern,
         options: dict[str, Any],
     ) -> torch.Tensor:
-        """See `Pass.attend`."""
+        """Attention of one layer, as `Pass.attend` has it."""
         shared_key, shared_value = self.shared(module)
         found = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
         first = 0
@@ -214,7 +214,7 @@ class Stepping(Pass):
         self._width = width
 
     def store(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """See `Pass.store`."""
+        """Keep keys and values, as `Pass.store` says."""
         for part in self._parts:
             slots = self._slots(part)
             part.cache.place(
@@ -234,7 +234,7 @@ class Stepping(Pass):
         pattern: Pattern,
         options: dict[str, Any],
     ) -> torch.Tensor:
-        """See `Pass.attend`."""
+        """Attention of one layer, as `Pass.attend` has it."""
         shared_key, shared_value = self.shared(module)
         rows, heads, width, _ = query.shape
         folded = fold(query, key.shape[1], options)
@@ -303,7 +303,7 @@ class Joint(Pass):
         self._answers = answers
 
     def store(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """See `Pass.store`."""
+        """Keep keys and values, as `Pass.store` says."""
         for rows, answer in self._answers:
             answer.store(layer, keys[rows], values[rows])
 
@@ -316,7 +316,7 @@ class Joint(Pass):
         pattern: Pattern,
         options: dict[str, Any],
     ) -> torch.Tensor:
-        """See `Pass.attend`."""
+        """Attention of one layer, as `Pass.attend` has it."""
         found = [
             answer.attend(module, query[rows], key[rows], value[rows], pattern, options)
             for rows, answer in self._answers
@@ -329,7 +329,7 @@ _users: WeakKeyDictionary[PreTrainedModel, tuple[int, str, str | None]] = WeakKe
 
 
 @contextmanager
-def installed(model: PreTrainedModel) -> Iterator[None]:
+def row_attention(model: PreTrainedModel) -> Iterator[None]:
     """Give a model this attention for as long as something runs inside, in whatever thread.
 
     Experts of a mixture go through plain products, one expert after the other: products of all of
@@ -359,7 +359,7 @@ def installed(model: PreTrainedModel) -> Iterator[None]:
 
 
 @contextmanager
-def as_it_is(model: PreTrainedModel) -> Iterator[None]:
+def own_attention(model: PreTrainedModel) -> Iterator[None]:
     """Run a model with its own attention, while no thread has given it this one.
 
     Which of a row's passes met another thread's would follow from the rows before it.

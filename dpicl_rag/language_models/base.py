@@ -106,7 +106,7 @@ class SpeakingRows(Rows, Protocol):
     def continue_each(
         self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
     ) -> list[Continuation]:
-        """What experts say after the same tokens; the rows stay as they were.
+        """Continuations of experts after the same tokens; the rows stay as they were.
 
         Args:
             token_ids: One or more token ids, which the rows read first.
@@ -126,12 +126,12 @@ class Speaking(Protocol):
 
     @property
     def speaks(self) -> bool:
-        """Whether they are."""
+        """True where they are."""
         ...
 
 
 def speaks(model: LanguageModel) -> bool:
-    """Whether a model's rows can go on each by itself."""
+    """Ability of a model's rows to go on each by itself."""
     return isinstance(model, Speaking) and model.speaks
 
 
@@ -186,10 +186,10 @@ class LanguageModel(Protocol):
 
 
 @runtime_checkable
-class Solitary(Protocol):
+class SingleRowModel(Protocol):
     """A language model that reads one row faster where it is known to be the only one."""
 
-    def alone(self) -> LanguageModel:
+    def single_row(self) -> LanguageModel:
         """The same model for rows that are read without others, such as the public row's.
 
         Which of the two reads must follow from nothing private: their last bits differ.
@@ -197,9 +197,9 @@ class Solitary(Protocol):
         ...
 
 
-def alone(model: LanguageModel) -> LanguageModel:
-    """What reads rows that are read without others, see `Solitary`; the model itself, if none."""
-    return model.alone() if isinstance(model, Solitary) else model
+def single_row(model: LanguageModel) -> LanguageModel:
+    """The model for rows that are read without others, see `SingleRowModel`; itself, if none."""
+    return model.single_row() if isinstance(model, SingleRowModel) else model
 
 
 @runtime_checkable

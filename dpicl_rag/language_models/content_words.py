@@ -10,7 +10,7 @@ import re
 
 from dpicl_rag.normal_forms import normal_form
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"\w{1,99}")  # a stemmer goes through a longer one many times
 _TWO = re.compile(r"\btwo\b", re.IGNORECASE)
 # Reading numbers takes the square of a text's length, and holds all other threads.
 _PIECE = re.compile(r".{1,2000}(?!\S)|.{1,2000}", re.DOTALL)

@@ -16,7 +16,7 @@ import platformdirs
 from dpicl_rag._packaged import without_bars
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.weights.hub import Pinned
+from dpicl_rag.weights import Pinned
 
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL = Pinned(
@@ -53,7 +53,7 @@ def default_model(dtype: Literal["float32", "bfloat16"] | None = None) -> Transf
 
 
 def is_toy(model: LanguageModel) -> bool:
-    """Whether the default model answers, which is for trying the library."""
+    """True of the default model, which is for trying the library."""
     return model.fingerprint in _toys
 
 

@@ -35,7 +35,7 @@ _VECTORS = re.compile("avx|amx|fma|f16c|s?sse|asimd|sve|sme|bf16|i8mm|fp")
 
 
 def is_mode(variable: str) -> bool:
-    """Whether a variable of the environment may choose kernels of a library."""
+    """True of a variable of the environment that may choose kernels of a library."""
     return bool(_LIBRARIES.match(variable)) and not _NO_MODES.fullmatch(variable)
 
 
@@ -132,7 +132,7 @@ def _processor(listing: Path) -> Iterator[str]:
 
 
 def _has_16_bits() -> bool:
-    """Whether the processor has AMX or AVX512-BF16."""
+    """True of a processor with AMX or AVX512-BF16."""
     # Not public in torch; without them 16 bits are not faster, and float32 is always right.
     amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
     avx = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
@@ -154,7 +154,7 @@ class ProbeResults:
         self._lock = threading.Lock()
 
     def holds(self, key: str, attempt: Callable[[], bool]) -> bool:
-        """Whether it holds, tried at most once.
+        """Truth of a statement, tried at most once.
 
         Args:
             key: Everything that it depends on.
@@ -173,5 +173,5 @@ class ProbeResults:
 
 
 def on_this_machine() -> ProbeResults:
-    """Those in the user's cache folder."""
+    """Results of probes in the user's cache folder."""
     return ProbeResults(platformdirs.user_cache_path("dpicl-rag") / "probes")

@@ -2,9 +2,9 @@
 
 A token of one answer takes a pass over its rows, and most of a pass with few rows is the same work
 for any number of them. Here answers run in one thread, each until it needs such a pass; one pass
-then does for all that wait. Rows keep their bits in any company (`dpicl_rag.language_models.tiles`)
-so an answer is the same, bit by bit, as if it were alone. What goes in steps, such as a count,
-gives way to others between two of them.
+then does for all that wait. Rows keep their bits beside any others
+(`dpicl_rag.language_models.tiles`), so an answer is the same, bit by bit, as if it were the only
+one. What goes in steps, such as a count, gives way to others between two of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.language_models.packed_rows import PackedRows, forward_each
-from dpicl_rag.language_models.transformers_rows import Batch, NewTokens, in_company, width_of
+from dpicl_rag.language_models.transformers_rows import Batch, NewTokens, shared_pass, width_of
 from dpicl_rag.language_models.turns import taking_turns
 
 
@@ -68,7 +68,7 @@ class JointPasses:
         """
 
         def run() -> None:
-            in_company.set(self._ask)  # a greenlet has a context of its own
+            shared_pass.set(self._ask)  # a greenlet has a context of its own
             with taking_turns(self._give_way):
                 work()
 
@@ -106,9 +106,9 @@ class JointPasses:
 
 def _joint_passes(waiting: list[_Waiting]) -> list[torch.Tensor | None]:
     """The result for each. An error is for each to meet by itself: it may be that of another."""
-    alone: list[torch.Tensor | None] = [None] * len(waiting)
+    nothing: list[torch.Tensor | None] = [None] * len(waiting)
     if len(waiting) == 1:
-        return alone
+        return nothing
     try:
         with torch.inference_mode():
             return list(
@@ -117,4 +117,4 @@ def _joint_passes(waiting: list[_Waiting]) -> list[torch.Tensor | None]:
                 )
             )
     except Exception:
-        return alone
+        return nothing

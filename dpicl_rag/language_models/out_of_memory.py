@@ -21,7 +21,7 @@ class NotEnoughMemoryError(ModelError):
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch could not allocate a tensor."""
+    """True of an error of torch that could not allocate a tensor."""
     # On a CPU torch raises a plain RuntimeError, in words that depend on the system.
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 

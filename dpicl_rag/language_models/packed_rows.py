@@ -18,7 +18,7 @@ from dpicl_rag.language_models.attention import (
     Pass,
     SlotGroup,
     Stepping,
-    installed,
+    row_attention,
 )
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers, passed_to
 from dpicl_rag.language_models.out_of_memory import enough_memory, is_out_of_memory
@@ -95,11 +95,11 @@ class PackedRows:
             self._read([inputs[row] for row in self._order], cached, advance)
 
     def move(self, tokens: int) -> None:
-        """See `Batch.move`."""
+        """Count appended tokens, as `Batch.move` says."""
         self._used += tokens
 
     def only(self, rows: Sequence[int]) -> PackedRows:
-        """See `Batch.only`; keys and values are copied."""
+        """Some of the rows, as `Batch.only` says; keys and values are copied."""
         places = {row: place for place, row in enumerate(self._order)}
         kept = sorted(range(len(rows)), key=lambda at: places[rows[at]])
         here = [places[rows[at]] for at in kept]
@@ -114,11 +114,11 @@ class PackedRows:
         return other
 
     def forward(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
-        """See `Batch.forward`."""
+        """Log-probabilities after new tokens, as `Batch.forward` says."""
         return forward_each([self], [token_ids], keep)[0]
 
     def shares_passes(self, other: PackedRows) -> bool:
-        """Whether `forward_each` takes both: they are of one model, and rows of many."""
+        """True of two batches that `forward_each` takes: of one model, and of rows among many."""
         return self._passes.model is other._passes.model and self._tiled and other._tiled
 
     def _in_order(self, token_ids: NewTokens) -> torch.Tensor:
@@ -305,7 +305,7 @@ class _Passes:
         called = self.model.base_model if body else self.model
         layers = [_Layer(current, index) for index in range(self._depth)]
         with (
-            installed(self.model),
+            row_attention(self.model),
             current.running(),
             Tiles(wide) if self._tiled else nullcontext(),
             torch.autocast(self.device.type, enabled=False),

@@ -27,7 +27,7 @@ VERSION = "probe 2"
 """Raised whenever more is asked: what was found to hold before is tried again."""
 
 ROOM = 20
-_COMPANY = 40
+_CROWD = 40
 _PREFIX, _SHORT, _MIDDLE = 11, 8, 33
 _LONG = 70, 131  # in groups of their own, where nobody or others join them
 # Largest part of the differences between tokens that rounding may move: 0.03 was seen in 16 bits.
@@ -36,7 +36,7 @@ _ROUNDING = 0.1
 
 
 def rows_are_their_own(read: Read, forward: Forward, vocabulary: int, longest: int) -> bool:
-    """Whether rows keep their bits in company, and say what the model says by itself.
+    """True of rows that keep their bits in a crowd, and say what the model says by itself.
 
     Args:
         read: Reads rows that share passes.
@@ -52,8 +52,8 @@ def rows_are_their_own(read: Read, forward: Forward, vocabulary: int, longest: i
 
     prefix, public = tokens(_PREFIX), tokens(3)
     known = [tokens(count) for count in (5, _MIDDLE, *_LONG)]
-    company = [tokens(coins.randint(1, _SHORT)) for _ in range(_COMPANY)]
-    company[:2] = [tokens(count + 1) for count in _LONG]
+    crowd = [tokens(coins.randint(1, _SHORT)) for _ in range(_CROWD)]
+    crowd[:2] = [tokens(count + 1) for count in _LONG]
     blocks = (tokens(9), tokens(1), tokens(3))
     labels = [tokens(1), tokens(3)]
 
@@ -63,8 +63,8 @@ def rows_are_their_own(read: Read, forward: Forward, vocabulary: int, longest: i
         found += rows.extend_each(blocks[2], keep=3)
         return [*found, rows.score(labels)]
 
-    crowded = steps([*company[: _COMPANY // 2], *known, *company[_COMPANY // 2 :]])
-    among = range(_COMPANY // 2, _COMPANY // 2 + len(known))
+    crowded = steps([*crowd[: _CROWD // 2], *known, *crowd[_CROWD // 2 :]])
+    among = range(_CROWD // 2, _CROWD // 2 + len(known))
     for place, document in zip(among, known, strict=True):
         pairs = zip(steps([document]), crowded, strict=True)
         if not all(_same(one, 0, other, place) for one, other in pairs):
@@ -73,7 +73,7 @@ def rows_are_their_own(read: Read, forward: Forward, vocabulary: int, longest: i
 
 
 def rows_are_right(read: Read, forward: Forward, vocabulary: int, longest: int) -> bool:
-    """Whether rows say what the model says by itself; arguments as above.
+    """True of rows that say what the model says by itself; arguments as above.
 
     A model whose words look ahead, or that keeps a state of another kind, does not.
     """
@@ -98,7 +98,7 @@ def _tokens(coins: random.Random, vocabulary: int, count: int) -> tuple[int, ...
 
 
 def _same(one: Step, place: int, other: Step, elsewhere: int) -> bool:
-    """Whether the public row and an expert's row are the same, bit by bit."""
+    """Equality of public rows and of experts' rows, bit by bit."""
     return torch.equal(one.public, other.public) and torch.equal(
         _experts(one)[place], _experts(other)[elsewhere]
     )

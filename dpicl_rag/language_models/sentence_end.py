@@ -30,7 +30,7 @@ _IN_BYTES = ("\u00e3\u0122\u0124", "\u00ef\u00bc\u0123", "\u00ef\u00bc\u0141")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Continuation:
-    """What one expert says by itself. Private: a function of its own unit, bit for bit.
+    """Tokens that one expert says by itself. Private: a function of its own unit, bit for bit.
 
     Attributes:
         tokens: The likeliest token at every place.
@@ -88,7 +88,7 @@ class SentenceEnd:
             return frozenset()
 
     def at(self, said: Continuation, known: Set[str] = frozenset()) -> int | None:
-        """How many tokens the sentence has; None where its end is not reached.
+        """Number of tokens of the sentence; None where its end is not reached.
 
         Args:
             said: What an expert says, as far as it is known.

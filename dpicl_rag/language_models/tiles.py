@@ -216,7 +216,7 @@ def _agreeing(
     wanted = torch.cat([product(part) for part in torch.split(rows, first)])
 
     def agrees(size: int) -> bool:
-        """Whether the first tile's rows have the same bits, each in another place of the tile."""
+        """True of rows of the first tile that have the same bits in other places of a tile."""
         return torch.equal(product(rows[:size].roll(1, 0)).roll(-1, 0), wanted[:size])
 
     if not agrees(first):
@@ -241,11 +241,11 @@ def activation(
     named.pop("inplace", None)
     key = (function, arguments, tuple(named.items()), input.dtype, modes)
     with torch._C.DisableTorchFunction():
-        chosen = _as_it_is if _keeps_bits(*key) else _by_formula
+        chosen = _by_torch if _keeps_bits(*key) else _by_formula
         return _by_blocks(input, lambda part: chosen(function, part, *arguments, **named))
 
 
-def _as_it_is(function: Function, part: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
+def _by_torch(function: Function, part: torch.Tensor, *rest: Any, **named: Any) -> torch.Tensor:
     return function(part, *rest, **named)
 
 
@@ -280,7 +280,7 @@ def _keeps_bits(
     dtype: torch.dtype,
     modes: str,
 ) -> bool:
-    """Whether blocks are enough here: random numbers at other places have the same bits."""
+    """True where blocks are enough: random numbers at other places have the same bits."""
     threads = torch.get_num_threads()
     generator = torch.Generator().manual_seed(0)
     numbers = torch.randn(2 * threads * _GRAIN, generator=generator).mul_(4).to(dtype)

@@ -106,7 +106,7 @@ class HuggingFaceTokenizer:
 
     @cached_property
     def sentence_end(self) -> SentenceEnd:
-        """Where a sentence ends; it looks at the whole vocabulary, once."""
+        """End of a sentence; it looks at the whole vocabulary, once."""
         return SentenceEnd(self.stop_tokens, self.vocabulary, self.decode)
 
     @cached_property
@@ -181,7 +181,7 @@ class HuggingFaceTokenizer:
 
 
 def sentence_end_of(tokenizer: Tokenizer) -> SentenceEnd:
-    """Where a sentence ends, for any tokenizer."""
+    """End of a sentence, for any tokenizer."""
     if isinstance(tokenizer, HuggingFaceTokenizer):
         return tokenizer.sentence_end
     return SentenceEnd(tokenizer.stop_tokens, {}, tokenizer.decode)
@@ -291,7 +291,7 @@ def _words(
 def require_room(
     prefix: Sequence[int], inputs: Sequence[Sequence[int]], room: int, context_length: int
 ) -> None:
-    """See that every row has an input, and fits the context with what will be appended.
+    """Check that every row has an input, and fits the context with what will be appended.
 
     Args:
         prefix: Token ids that every row begins with.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 
+from dpicl_rag import weights
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import probe
-from dpicl_rag.language_models.attention import as_it_is
+from dpicl_rag.language_models.attention import own_attention
 from dpicl_rag.language_models.base import Input, Progress, in_tenths
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
 from dpicl_rag.language_models.hardware import ProbeResults, faster_dtype, machine, on_this_machine
-from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.packed_rows import PackedRows, SingleRow
 from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.separate_rows import SeparateRows
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer, require_room
 from dpicl_rag.language_models.transformers_rows import (
     CachedStates,
     Tokens,
     TransformersRows,
-    in_company,
+    shared_pass,
 )
 from dpicl_rag.language_models.turns import undisturbed
-from dpicl_rag.weights import hub
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -51,7 +51,7 @@ _CHAT_API = re.compile(
     re.IGNORECASE,
 )
 
-RowsClass = type[PackedRows] | type[LoneRows]
+RowsClass = type[PackedRows] | type[SeparateRows]
 """A class of rows: sharing passes, or one at a time."""
 
 
@@ -93,7 +93,7 @@ class TransformersModel:
         self._vocabulary = int(config.vocab_size)
         self._probe_results = ProbeResults()
         self._copy_bias, self._public_copies = 0.0, False
-        self._alone = False
+        self._single_row = False
         self.context_length = context_length_of(config)
 
     @property
@@ -112,10 +112,10 @@ class TransformersModel:
         other._here(cache)
         return other
 
-    def alone(self) -> TransformersModel:
-        """The same weights, tokenizer and cache; see `Solitary` and `SingleRow`."""
+    def single_row(self) -> TransformersModel:
+        """The same weights, tokenizer and cache; see `SingleRowModel` and `SingleRow`."""
         other = copy.copy(self)
-        other._alone, other.fingerprint = True, self.fingerprint
+        other._single_row, other.fingerprint = True, self.fingerprint
         return other
 
     def copying(self, bias: float, *, public: bool = False) -> TransformersModel:
@@ -176,10 +176,8 @@ class TransformersModel:
         digest = hashlib.sha256()
         digest.update(self._model.config.to_json_string().encode())
         digest.update(str(sorted(self.tokenizer.vocabulary.items())).encode())
-        for name, weight in self._model.named_parameters():
-            sample = weight.detach().flatten()[:64].float().cpu()
-            digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
-            digest.update(sample.numpy().tobytes())
+        for part in sample_of_weights(self._model):
+            digest.update(part)
         return digest.hexdigest()
 
     def digest(self, passages: Sequence[str], most: int) -> tuple[int, ...]:
@@ -199,18 +197,18 @@ class TransformersModel:
         Inputs are non-empty tuples of token ids; see ``LanguageModel.read``.
 
         Raises:
-            ConfigurationError: More rows than one, of a model that reads one `alone`.
+            ConfigurationError: More rows than one, of a model that reads a `single_row`.
             ContextLengthError: The longest row and the room exceed the context.
             ModelError: There is not enough memory.
         """
         head, own = tuple(prefix), cast("Sequence[tuple[int, ...]]", inputs)
         require_room(head, own, room, self.context_length)
         advance = in_tenths(sum(map(len, own)), on_progress)
-        if self._alone and len(own) != 1:
+        if self._single_row and len(own) != 1:
             # An expert's bits would follow from how many others there are.
             raise ConfigurationError("a model that reads one row alone was given several")
-        packed = SingleRow if self._alone else PackedRows
-        kind = packed if self._packs() else LoneRows
+        packed = SingleRow if self._single_row else PackedRows
+        kind = packed if self._packs() else SeparateRows
         way = self._copy_bias, self._public_copies
         bias = copy_bias_of(*way, own, self.tokenizer, self._model.device)
         return self._read(kind, head, own, room, self.cache, advance, bias)
@@ -239,14 +237,14 @@ class TransformersModel:
         return found
 
     def _packs(self) -> bool:
-        """Whether rows may share passes here; else they are read one at a time.
+        """True where rows may share passes; else they are read one at a time.
 
         Raises:
             ModelError: They are not right then either.
         """
         if self._holds(PackedRows, probe.rows_are_their_own):
             return True
-        if not self._holds(LoneRows, probe.rows_are_right):
+        if not self._holds(SeparateRows, probe.rows_are_right):
             raise ModelError(
                 "this model does not predict token by token from keys and values that were kept, "
                 "or its quantisation changes with what it reads; use a causal language model with "
@@ -255,7 +253,7 @@ class TransformersModel:
         return False
 
     def _holds(self, kind: RowsClass, attempt: probe.Attempt) -> bool:
-        """Whether an attempt succeeds on this machine; tried once."""
+        """Success of an attempt on this machine; tried once."""
         key = f"{self.fingerprint} {kind.version} {probe.VERSION} {self._here()}"
         return self._probe_results.holds(key, lambda: self._try(kind, attempt))
 
@@ -265,11 +263,11 @@ class TransformersModel:
 
         def forward(token_ids: Tokens) -> torch.Tensor:
             ids = torch.tensor([list(token_ids)], device=self._model.device)
-            with as_it_is(self._model), torch.inference_mode():
+            with own_attention(self._model), torch.inference_mode():
                 logits = self._model(input_ids=ids, use_cache=False).logits
             return torch.log_softmax(logits[0, -1].float(), dim=-1)
 
-        mine = in_company.set(None)  # documents of the probe share passes with no answer
+        mine = shared_pass.set(None)  # documents of the probe share passes with no answer
         try:
             with enough_memory(), undisturbed():
                 return attempt(read, forward, self._vocabulary, self.context_length)
@@ -280,7 +278,14 @@ class TransformersModel:
             # any error.
             return False
         finally:
-            in_company.reset(mine)
+            shared_pass.reset(mine)
+
+
+def sample_of_weights(model: PreTrainedModel) -> Iterator[bytes]:
+    """Names, shapes and dtypes of a model's weights, and the first 64 numbers of each."""
+    for name, weight in model.named_parameters():
+        yield f"{name}{tuple(weight.shape)}{weight.dtype}".encode()
+        yield weight.detach().flatten()[:64].float().cpu().numpy().tobytes()
 
 
 def context_length_of(config: PretrainedConfig) -> int:
@@ -336,4 +341,4 @@ def located(name: str | Path) -> Named:
         )
     if isinstance(place, Path) or place.startswith((".", "~")) or folder.is_absolute():
         raise ModelError(f"no model at {place}: give a folder with a saved model, or an id")
-    return Named(place, revision, offline=not hub.answers_for(place, revision))
+    return Named(place, revision, offline=not weights.answers_for(place, revision))

@@ -55,10 +55,10 @@ class Batch(Protocol):
         ...
 
 
-Company = Callable[[Batch, NewTokens, int], torch.Tensor | None]
+SharedPass = Callable[[Batch, NewTokens, int], torch.Tensor | None]
 """`Batch.forward` in a pass that other answers share; None where there is nobody to share it."""
 
-in_company: ContextVar[Company | None] = ContextVar("dpicl_rag_in_company", default=None)
+shared_pass: ContextVar[SharedPass | None] = ContextVar("dpicl_rag_shared_pass", default=None)
 """Asked before a batch runs a pass by itself."""
 
 
@@ -92,10 +92,10 @@ class TransformersRows:
     def continue_each(
         self, token_ids: Tokens, most: int, asked: Sequence[bool]
     ) -> list[Continuation]:
-        """What experts say by themselves; see ``SpeakingRows``.
+        """Continuations of experts by themselves; see ``SpeakingRows``.
 
         Rows whose sentence has ended are left, so that the others are read in less time. No row
-        is moved by that, as none is by its company.
+        is moved by that, as none is by the others.
         """
         known = frozenset() if self._end is None else self._end.words(token_ids)
         said = [_Saying(self._end, known) for _ in asked]
@@ -129,11 +129,11 @@ class TransformersRows:
     def _read_on(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
         """Append tokens; log-probabilities after the last ``keep`` [rows, keep, vocabulary]."""
         self._next = None  # frees its memory
-        company = in_company.get()
+        ask = shared_pass.get()
         # Not in inference mode, which belongs to the thread: others go on meanwhile.
-        shared = None if company is None else company(self._batch, token_ids, keep)
+        found = None if ask is None else ask(self._batch, token_ids, keep)
         with enough_memory(), torch.inference_mode():
-            found = self._forward(token_ids, keep, shared)
+            found = self._forward(token_ids, keep, found)
         self._batch.move(width_of(token_ids))
         return found
 
@@ -181,7 +181,7 @@ class TransformersRows:
 
 
 class _Saying:
-    """What one expert has said so far. Private.
+    """The continuation of one expert so far. Private.
 
     Args:
         end: Where its sentence ends.
@@ -204,7 +204,7 @@ class _Saying:
         """
         if self._end is not None:
             ends = self._end.indices.to(row.device)
-            # A sum over one row alone: it is the same in any company.
+            # A sum over one row alone: it is the same beside any others.
             self._ends.append(float(row[ends].logsumexp(dim=0)))
             if token in self._end.tokens and not self._end.words(self._tokens) - self._known:
                 token = int(row.index_fill(0, ends, -torch.inf).argmax())
@@ -222,7 +222,7 @@ class _Saying:
 
 
 def width_of(token_ids: NewTokens) -> int:
-    """How many new tokens every row gets. Public."""
+    """Number of new tokens that every row gets. Public."""
     return token_ids.shape[1] if isinstance(token_ids, torch.Tensor) else len(token_ids)
 
 

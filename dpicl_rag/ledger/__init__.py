@@ -1,10 +1,9 @@
 """The ledger: spent budgets, kept in a file that survives kills and many processes."""
 
 from dpicl_rag.ledger.account import Account, open_account
-from dpicl_rag.ledger.budgets import NoBudgetWarning, Period
+from dpicl_rag.ledger.budgets import NoBudgetWarning, Period, ScopeStatus
 from dpicl_rag.ledger.ledger import Ledger
 from dpicl_rag.ledger.reservation import Reservation
-from dpicl_rag.ledger.status import ScopeStatus
 
 __all__ = [
     "Account",

@@ -46,20 +46,20 @@ class Account:
 
     @property
     def individual(self) -> bool:
-        """Whether each unit pays for itself."""
+        """Individual accounting: each unit pays for itself."""
         return self._left is not None
 
     @property
     def remaining(self) -> float | None:
-        """What the ledger still holds, zCDP rho; None without its hold. Public."""
+        """Rest that the ledger still holds, zCDP rho; None without its hold. Public."""
         return None if self._reservation is None else self._reservation.remaining
 
     def pays_thresholds(self, delta: float) -> bool:
-        """Whether thresholds may cost so much, as far as a ledger counts it. Public."""
+        """Cover for thresholds that cost so much, as far as a ledger counts it. Public."""
         return self._reservation is None or self._reservation.holds_delta(delta)
 
     def left(self, places: Sequence[int], most: float) -> list[float]:
-        """What units may spend from here on, zCDP rho. Private.
+        """Remaining budgets of units from here on, zCDP rho. Private.
 
         Args:
             places: Of the units, in the order in which the account was opened for them.
@@ -69,7 +69,7 @@ class Account:
         return [min(most, max(0.0, self._left[place])) for place in places]
 
     def able(self, rho: float) -> list[bool]:
-        """Which units can pay so much. Private."""
+        """Flags of the units that can pay so much. Private."""
         assert self._left is not None
         return [left >= rho for left in self._left]
 

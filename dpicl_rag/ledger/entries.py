@@ -1,21 +1,24 @@
 """Entries of the ledger: budgets that are set, reservations granted, committed to and settled.
 
 Each function runs in a transaction that holds the write lock, so what it reads stays true until
-it has written.
+it has written. A reservation names the process that holds it, its `Owner`: what a dead one held is
+given back.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.files.tables import require_whole
-from dpicl_rag.ledger import delta_pool, unit_spend
+from dpicl_rag.ledger import delta_pool, ledger_units
 from dpicl_rag.ledger.budgets import Budgets, Period, day_of, instant, refused
 from dpicl_rag.ledger.ledger_schema import whole
-from dpicl_rag.ledger.owner import Owner, current_owner
 from dpicl_rag.ledger.scope import (
     ScopeKind,
     change_budget,
@@ -164,7 +167,7 @@ def grant(
     rows: list[int] = []
     holds: list[int] = []
     if request.digests is not None:
-        rows, holds = unit_spend.hold(
+        rows, holds = ledger_units.hold(
             connection, corpus, request.digests, reservation=request.id, day=day, most=held
         )
     return Grant(held, delta, tuple(rows), tuple(holds), corpus.has_budget)
@@ -223,7 +226,7 @@ def settle(connection: sqlite3.Connection, reservation: int) -> bool:
             _ADD_SPEND,
             [(scope, day, *amounts, 1) for scope in (corpus, caller) if scope is not None],
         )
-        unit_spend.settle(connection, reservation, start)
+        ledger_units.settle(connection, reservation, start)
     delta_pool.settle(connection, reservation, (corpus, caller), day)
     connection.execute("DELETE FROM hold WHERE reservation = ?", (reservation,))
     connection.execute("DELETE FROM reservation WHERE id = ?", (reservation,))
@@ -305,3 +308,70 @@ def _redate(connection: sqlite3.Connection, now: int, day: int) -> None:
         )
     connection.execute("UPDATE scope SET floor_day = min(floor_day, ?)", (day,))
     connection.execute("UPDATE ledger SET latest = ?", (now,))
+
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, named so that a reused process number is not mistaken for it.
+
+    Attributes:
+        machine: On Linux the boot and the pid namespace, elsewhere the host name.
+        pid: Process number within that.
+        started: Start time in clock ticks since boot; 0 where the system does not tell.
+    """
+
+    machine: str
+    pid: int
+    started: int
+
+    def alive(self) -> bool | None:
+        """Life of the process; None where it cannot be known from here.
+
+        A wrong answer cannot overspend: a commit to a settled reservation is refused.
+        """
+        if self.machine != _machine():
+            return None
+        if self.pid == os.getpid() and self.started == _start_time(self.pid):
+            return True
+        if self.started:
+            return self.started == _start_time(self.pid)
+        if os.name != "posix":
+            return None  # os.kill(pid, 0) would end the process on Windows
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except (OSError, OverflowError):
+            return None
+        return None  # the number is in use, perhaps by another process
+
+
+def current_owner() -> Owner:
+    """The process that calls."""
+    pid = os.getpid()
+    return Owner(machine=_machine(), pid=pid, started=_start_time(pid))
+
+
+def _machine() -> str:
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        # Containers share the boot but count processes for themselves.
+        return f"{boot} {os.readlink(_PROC / 'self/ns/pid')}"
+    except OSError:
+        return platform.node()
+
+
+def _start_time(pid: int) -> int:
+    """Field 22 of /proc/<pid>/stat, or 0 if there is no such process or it is a zombie."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return 0
+    # The second field is the command in parentheses and may hold anything.
+    fields = text.rpartition(")")[2].split()
+    if len(fields) < 20 or fields[0] in "ZXx":
+        return 0
+    return int(fields[19])

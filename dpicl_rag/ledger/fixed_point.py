@@ -70,19 +70,18 @@ def affordable(rho: float | None, price: float) -> int | None:
     return None if rho is None else allowance(exact("rho", rho)) // charge(exact("rho", price))
 
 
-def exact_delta(name: str, delta: float | Fraction) -> int:
+def exact_delta(delta: float | Fraction) -> int:
     """A delta as a whole number of 10^-18, rounded up; a float beside such a number is that one.
 
     Args:
-        name: What the value is called in an error.
         delta: From 0 to 1; a sum of floats is exact as a fraction, and then rounded once.
 
     Raises:
         ConfigurationError: It is no such number.
     """
-    value = delta if isinstance(delta, Fraction) else _validate.finite(name, delta)
+    value = delta if isinstance(delta, Fraction) else _validate.finite("delta", delta)
     if value > 1:
-        raise ConfigurationError(f"{name} must be at most 1")
+        raise ConfigurationError("delta must be at most 1")
     exactly = Fraction(value) * WHOLE_DELTA
     nearest = round(exactly)
     is_meant = abs(exactly - nearest) * 2**_TOLERANCE_BITS <= exactly
@@ -90,8 +89,8 @@ def exact_delta(name: str, delta: float | Fraction) -> int:
 
 
 def whole_delta(delta: float) -> int:
-    """What a delta allows to spend, in 10^-18: rounded down."""
-    amount = exact_delta("delta", delta)
+    """Allowance of a delta, in 10^-18: rounded down."""
+    amount = exact_delta(delta)
     return amount if amount * (1 - 2.0**-_TOLERANCE_BITS) <= delta * WHOLE_DELTA else amount - 1
 
 

@@ -11,12 +11,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from dpicl_rag.accounting import DELTA
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
-from dpicl_rag.ledger import delta_pool, entries, ledger_schema, parts, unit_key, unit_spend
-from dpicl_rag.ledger.budgets import Period, budgets, day_of, warn_of_no_budget
+from dpicl_rag.ledger import entries, ledger_schema, ledger_units, parts
+from dpicl_rag.ledger.budgets import Period, ScopeStatus, budgets, day_of, warn_of_no_budget
 from dpicl_rag.ledger.fixed_point import charge, exact, exact_delta
+from dpicl_rag.ledger.ledger_units import require_units
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.ledger.scope import (
     Scope,
@@ -26,8 +28,6 @@ from dpicl_rag.ledger.scope import (
     note_payer,
     require_name,
 )
-from dpicl_rag.ledger.status import ScopeStatus
-from dpicl_rag.ledger.unit_key import require_units
 
 
 class Ledger:
@@ -88,7 +88,7 @@ class Ledger:
         try:
             self._database.make_ready(self._make)
             # After the tables: a key beside a file without tables then means that it was lost.
-            self._key = unit_key.settle_key(self._database, key)
+            self._key = ledger_units.settle_key(self._database, key)
             self._closed = False
             if self._database.read(
                 lambda connection: entries.find_stale(connection, int(clock()), stale_after)
@@ -108,7 +108,7 @@ class Ledger:
         epsilon: float | None = None,
         unit_rho: float | None = None,
         unit_epsilon: float | None = None,
-        delta: float = 1e-5,
+        delta: float = DELTA,
         thresholds: float = SHARES.threshold_pool,
         period: Period | str = Period.LIFETIME,
         strict: bool = False,
@@ -169,7 +169,7 @@ class Ledger:
         self._database.write(change)
 
     def has_budget(self, corpus: str) -> bool:
-        """Whether a corpus was ever given a budget, be it an endless one.
+        """Presence of a budget that a corpus was ever given, be it an endless one.
 
         Raises:
             LedgerError: The file cannot be used.
@@ -177,7 +177,7 @@ class Ledger:
         return any(scope.has_budget for scope in self._corpora(corpus))
 
     def knows(self, corpus: str) -> bool:
-        """Whether a corpus of this name was ever given a budget, or asked.
+        """Presence of a corpus of this name that was ever given a budget, or asked.
 
         Raises:
             LedgerError: The file cannot be used.
@@ -246,7 +246,7 @@ class Ledger:
             source=source_name,
             rho=charge(most),
             at_least=None if least is None else charge(least),
-            delta=exact_delta("delta", delta),
+            delta=exact_delta(delta),
             digests=None if units is None else self._key.digests(corpus_name, units),
         )
         # Made first: if a Ctrl-C falls after the transaction, collecting it gives all back.
@@ -274,7 +274,7 @@ class Ledger:
 
         def collect(connection: sqlite3.Connection) -> list[ScopeStatus]:
             day = day_of(entries.latest_time(connection, int(self._clock())))
-            return delta_pool.every_status(connection, day)
+            return [scope.status(connection, day) for scope in every_scope(connection)]
 
         return self._database.read(collect)
 
@@ -295,7 +295,7 @@ class Ledger:
         def note(connection: sqlite3.Connection) -> None:
             scope = find_or_add(connection, "corpus", name)
             note_payer(connection, scope, name)
-            unit_spend.forget(connection, scope, digests, day_of(self._clock()))
+            ledger_units.forget(connection, scope, digests, day_of(self._clock()))
 
         self._database.write(note)
 
@@ -319,8 +319,7 @@ class Ledger:
         require_units([*survivors, *survivors.values()])
 
         def merge(connection: sqlite3.Connection) -> None:
-            day = day_of(entries.observe_clock(connection, int(self._clock())))
-            parts.merge(connection, self._key, name, survivors, day)
+            parts.merge(connection, self._key, name, survivors, self._today(connection))
 
         self._database.write(merge)
 
@@ -347,8 +346,7 @@ class Ledger:
         named = require_units(units)
 
         def separate(connection: sqlite3.Connection) -> None:
-            day = day_of(entries.observe_clock(connection, int(self._clock())))
-            parts.separate(connection, self._key, name, named, day)
+            parts.separate(connection, self._key, name, named, self._today(connection))
 
         self._database.write(separate)
 
@@ -406,12 +404,15 @@ class Ledger:
 
     def _make(self, connection: sqlite3.Connection) -> None:
         is_empty = not ledger_schema.LEDGER.version_of(connection)
-        if is_empty and unit_key.key_path(self._path).exists():
+        if is_empty and ledger_units.key_path(self._path).exists():
             raise LedgerError(
                 f"the ledger {self._path} is gone but its key is there; restore the ledger, or "
                 "remove the key as well to start with nothing spent"
             )
         ledger_schema.LEDGER.make(connection)
+
+    def _today(self, connection: sqlite3.Connection) -> int:
+        return day_of(entries.observe_clock(connection, int(self._clock())))
 
     def _settle(self, number: int, wait: bool) -> None:
         self._abandoned.append(number)

@@ -142,7 +142,7 @@ _SCHEMA = (
         PRIMARY KEY (scope, day)
     ) WITHOUT ROWID""",
     # spent is for life, period_spent since the day period_start. merged_into: the unit that this
-    # one turned out to be; see unit_spend.py.
+    # one turned out to be; see ledger_units.py.
     f"""CREATE TABLE unit (
         id INTEGER PRIMARY KEY,
         scope INTEGER NOT NULL REFERENCES scope (id),

@@ -46,12 +46,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpicl_rag.files.tables import require_whole
-from dpicl_rag.ledger import unit_spend
+from dpicl_rag.ledger import ledger_units
 from dpicl_rag.ledger.budgets import Period, Usage
 from dpicl_rag.ledger.ledger_schema import whole
+from dpicl_rag.ledger.ledger_units import MOST, UnitKey, UnitSpend, joint
 from dpicl_rag.ledger.scope import Scope, payers
-from dpicl_rag.ledger.unit_key import UnitKey
-from dpicl_rag.ledger.unit_spend import MOST, UnitSpend, joint
 
 _PARTS = (
     "SELECT unit.id, part.spent, part.period_start, part.period_spent, part.joint, part.fixed,"  # noqa: S608 - constants
@@ -130,7 +129,7 @@ def separate(
     for scope in payers(connection, corpus):
         leaving: defaultdict[int, set[int]] = defaultdict(set)
         for digest in key.digests(scope.name, units):
-            found = unit_spend.find(connection, scope, digest)
+            found = ledger_units.find(connection, scope, digest)
             if found is not None:
                 leaving[found.root].add(found.unit)
         for root, those in leaving.items():
@@ -143,7 +142,7 @@ def _merge(connection: sqlite3.Connection, scope: Scope, hashes: Sequence[bytes]
     Answers at a fixed price cost each of the two the same, and their rows do not show it. So it is
     taken into the joint sum, and what the one unit pays by itself anyway is taken out again.
     """
-    found = [unit_spend.find_or_add(connection, scope, digest) for digest in hashes]
+    found = [ledger_units.find_or_add(connection, scope, digest) for digest in hashes]
     stays, goes = (unit.root for unit in found)
     if stays == goes:
         return
@@ -170,7 +169,7 @@ def _leave(
         return  # it was never joined, or is separate again
     start = scope.period.start(day)
     own = _own(connection, root)
-    held = unit_spend.held(connection, root)
+    held = ledger_units.held(connection, root)
     life = _of_life(scope).usage(connection, day, held=True)
     ever = _Scale(life, own.life + held)
     period = _Scale(scope.usage(connection, day, held=True), own.since(start) + held)

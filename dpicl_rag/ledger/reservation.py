@@ -64,15 +64,15 @@ class Reservation:
 
     @property
     def delta(self) -> float:
-        """What thresholds of this answer may cost: all that was asked for, or 0. Public."""
+        """Delta for thresholds of this answer: all that was asked for, or 0. Public."""
         return to_delta(self._grant.delta)
 
     def holds_delta(self, delta: float) -> bool:
-        """Whether thresholds of this answer may cost so much. Public.
+        """Cover for thresholds of this answer that cost so much. Public.
 
         Both are whole numbers of 10^-18: a float may be above or below what was held for it.
         """
-        return exact_delta("delta", delta) <= self._grant.delta
+        return exact_delta(delta) <= self._grant.delta
 
     @property
     def committed(self) -> float:
@@ -133,7 +133,7 @@ class Reservation:
                     left = self._grant.held - charge(self._total)
                     raise refused(step, left, "this answer")
             total_delta = self._delta + Fraction(_validate.finite("delta", delta))
-            committed_delta = exact_delta("delta", total_delta)
+            committed_delta = exact_delta(total_delta)
             if committed_delta > self._grant.delta:
                 raise ConfigurationError("thresholds cost more delta than was reserved for them")
             # From here on an exception, Ctrl-C included, may fall before or after the disk has it.

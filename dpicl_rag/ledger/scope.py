@@ -17,10 +17,9 @@ from typing import Any, Literal
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.tables import require_whole
-from dpicl_rag.ledger.budgets import Budgets, Period, ScopeBudgets, Usage
-from dpicl_rag.ledger.fixed_point import to_rho
+from dpicl_rag.ledger.budgets import Budgets, Period, ScopeBudgets, ScopeStatus, Usage
+from dpicl_rag.ledger.fixed_point import to_delta, to_rho
 from dpicl_rag.ledger.ledger_schema import whole
-from dpicl_rag.ledger.status import ScopeStatus
 
 ScopeKind = Literal["corpus", "caller"]
 
@@ -48,7 +47,7 @@ class Scope:
 
     @property
     def has_budget(self) -> bool:
-        """Whether it was ever given a budget, be it an endless one."""
+        """Presence of a budget that it was ever given, be it an endless one."""
         return self.budget is not None or self.unit_budget is not None or self.floor_day > 0
 
     def limits(self, day: int) -> ScopeBudgets:
@@ -99,8 +98,40 @@ class Scope:
         require_whole(sound)
         return Usage(fixed, individual)
 
+    def pool(self, connection: sqlite3.Connection) -> int | None:
+        """Delta for thresholds of a period; None for no limit: no budget of rho either."""
+        if self.budget is None and self.unit_budget is None:
+            return None
+        row = connection.execute(
+            f"SELECT delta, {whole('delta_pool')} FROM delta_pool WHERE scope = ?",  # noqa: S608
+            (self.id,),
+        ).fetchone()
+        require_whole(row is not None and row[1])
+        return int(row[0])
+
+    def delta_spent(self, connection: sqlite3.Connection, day: int, *, held: bool) -> int:
+        """Sum of delta over the period that holds ``day``; arguments as in ``usage``."""
+        start = self.period.start(day)
+        settled, sound = connection.execute(
+            f"SELECT coalesce(sum(delta), 0), coalesce(min({whole('delta_spend')}), 1)"  # noqa: S608
+            " FROM delta_spend WHERE scope = ? AND day >= ?",
+            (self.id, start),
+        ).fetchone()
+        require_whole(sound)
+        column = "held" if held else "committed"
+        running, sound = connection.execute(
+            f"SELECT coalesce(sum(delta_hold.{column}), 0),"  # noqa: S608 - constants
+            f" coalesce(min({whole('delta_hold')}), 1) FROM delta_hold"
+            " JOIN reservation ON reservation.id = delta_hold.reservation"
+            f" WHERE reservation.{self.kind} = ? AND reservation.day >= ?",
+            (self.id, start),
+        ).fetchone()
+        require_whole(sound)
+        return int(settled + running)
+
     def status(self, connection: sqlite3.Connection, day: int) -> ScopeStatus:
         """The public state on ``day``."""
+        pool, pool_held = self.pool(connection), self.delta_spent(connection, day, held=True)
         limits = self.limits(day)
         committed = self.usage(connection, day, held=False)
         held = self.usage(connection, day, held=True)
@@ -119,6 +150,9 @@ class Scope:
             questions=self._questions(connection, day),
             strict=self.strict or self.kind == "caller",
             room=_optional(self.room(held, day, individual=True)),
+            delta=None if pool is None else to_delta(pool),
+            delta_spent=to_delta(self.delta_spent(connection, day, held=False)),
+            delta_remaining=None if pool is None else to_delta(max(0, pool - pool_held)),
         )
 
     def _questions(self, connection: sqlite3.Connection, day: int) -> int:

@@ -33,7 +33,7 @@ _LONGEST_CHARSET = 40
 
 
 def is_charset(name: str) -> bool:
-    """Whether a charset is one of `CHARSETS`, by any of its names."""
+    """Test for one of `CHARSETS`, by any of its names."""
     try:
         return len(name) <= _LONGEST_CHARSET and codecs.lookup(name).name in CHARSETS
     except (LookupError, ValueError):  # unknown, or no name at all

@@ -183,19 +183,19 @@ class _Parse:
                 self._open = []
                 at += 1
             if self._open is not None:
-                found = _INSIDE.match(raw, at)
-                at = found.end() if found else at
-                if not self.is_large and found:
-                    self._open.append(found[0])
+                match = _INSIDE.match(raw, at)
+                at = match.end() if match else at
+                if not self.is_large and match:
+                    self._open.append(match[0])
                 if at == len(raw):
                     return True
                 self._end(b"".join(self._open).replace(b'""', b'"'))
                 self._open = None
                 at += 1
             else:
-                found = self._plain.match(raw, at)
-                at = found.end() if found else at
-                self._end(found[0] if found else b"")
+                match = self._plain.match(raw, at)
+                at = match.end() if match else at
+                self._end(match[0] if match else b"")
             if raw[at:] in _ENDS and not self.reason:
                 return False
             if raw[at : at + 1] != self._delimiter and not self.reason:

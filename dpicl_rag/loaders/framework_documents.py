@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NoReturn, Protocol
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document, text_unit, unit_of
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.records import EMPTY, Options, Record, RecordOrSkipped, tidy
+from dpicl_rag.loaders.records import EMPTY, Options, Record, RecordOrSkipped, Skipped, tidy
 
 SOURCE_FIELD = "document_id"
 """The relation under which LlamaIndex's vector stores keep the source document of a node."""
@@ -51,7 +51,7 @@ FrameworkDocument = PageDocument | Node | ScoredNode
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Given:
+class FrameworkContents(Private):
     """Contents of a framework's document. Private.
 
     Attributes:
@@ -63,9 +63,6 @@ class Given:
     text: str | None
     fields: Mapping[str, object]
     id: str | None
-
-    def __repr__(self) -> str:
-        return "Given(<private>)"
 
     def unit(self, unit_field: str, seen: Counter[str]) -> str | None:
         """Its privacy unit, None where it has no value for the field.
@@ -85,7 +82,7 @@ class Given:
 
 
 def is_of_framework(item: object) -> bool:
-    """Whether an item has what documents of LangChain or LlamaIndex have."""
+    """Test for an item that has what documents of LangChain or LlamaIndex have."""
     if hasattr(item, "node") and hasattr(item, "score"):
         return True
     return hasattr(item, "metadata") and (
@@ -93,7 +90,7 @@ def is_of_framework(item: object) -> bool:
     )
 
 
-def given(item: Any) -> Given:
+def read_framework_document(item: Any) -> FrameworkContents:
     """Read a document of a framework.
 
     What cannot be read of it is left out: an error would tell that it is there.
@@ -104,12 +101,14 @@ def given(item: Any) -> Given:
     item = item.node if is_stored else item
     fields = item.metadata if isinstance(item.metadata, Mapping) else {}
     if hasattr(item, "page_content"):
-        return Given(_text(item.page_content), fields, _text(getattr(item, "id", None)))
+        return FrameworkContents(_text(item.page_content), fields, _text(getattr(item, "id", None)))
     try:
         text = item.get_content(metadata_mode=_NO_MODE)
     except Exception:
         text = None
-    return Given(_text(text), fields_of_node(item), _text(item.node_id) if is_stored else None)
+    return FrameworkContents(
+        _text(text), fields_of_node(item), _text(item.node_id) if is_stored else None
+    )
 
 
 def fields_of_node(node: Any) -> dict[str, Any]:
@@ -122,7 +121,7 @@ def fields_of_node(node: Any) -> dict[str, Any]:
     return {**fields, SOURCE_FIELD: source or "None"}
 
 
-def own(items: Iterable[Any], unit_field: str | None) -> Iterator[Any]:
+def as_library_documents(items: Iterable[Any], unit_field: str | None) -> Iterator[Any]:
     """Documents of frameworks as the library's own, for a question; other items as they are.
 
     One that lacks its text or the field is left out: an error would tell that it is there.
@@ -141,10 +140,10 @@ def own(items: Iterable[Any], unit_field: str | None) -> Iterator[Any]:
             continue
         if unit_field is None:
             refuse_without_field()
-        one = given(item)
-        unit = one.unit(unit_field, seen)
-        if unit is not None and one.text is not None:
-            yield Document(one.text, unit, one.metadata())
+        contents = read_framework_document(item)
+        unit = contents.unit(unit_field, seen)
+        if unit is not None and contents.text is not None:
+            yield Document(contents.text, unit, contents.metadata())
 
 
 def refuse_without_field() -> NoReturn:
@@ -162,7 +161,9 @@ def refuse_without_field() -> NoReturn:
     )
 
 
-def handed_over(items: object, options: Options) -> tuple[object, Iterator[RecordOrSkipped] | None]:
+def records_of_framework(
+    items: object, options: Options
+) -> tuple[object, Iterator[RecordOrSkipped] | None]:
     """The records of documents that were handed over in the place of paths.
 
     Args:
@@ -207,13 +208,13 @@ def _records_of(items: Iterable[FrameworkDocument]) -> Iterator[RecordOrSkipped]
                 f"a list is of paths or of documents of LangChain and LlamaIndex, not of "
                 f"{type(item).__name__} beside these"
             )
-        one = given(item)
-        text = tidy(one.text or "")
+        contents = read_framework_document(item)
+        text = tidy(contents.text or "")
         if not text:
             yield Skipped(position, EMPTY)
             continue
-        metadata = {name: tidy(value) for name, value in one.metadata().items()}
-        yield Record(position, text, metadata, identity=f"{one.unit('document', seen)}")
+        metadata = {name: tidy(value) for name, value in contents.metadata().items()}
+        yield Record(position, text, metadata, identity=f"{contents.unit('document', seen)}")
 
 
 def _text(value: object) -> str | None:

@@ -5,15 +5,29 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.loaders.characters import fingerprint
-from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.records import NO_UNIT, Record, RecordOrSkipped
-from dpicl_rag.loaders.shared_keys import name_key
-from dpicl_rag.loaders.threads import thread_alone, thread_keys, thread_offers
+from dpicl_rag.loaders.records import (
+    NO_UNIT,
+    TIES_MANY,
+    Record,
+    RecordOrSkipped,
+    Skipped,
+    on_one_line,
+)
+from dpicl_rag.loaders.shared_keys import Joins, name_key
+from dpicl_rag.loaders.threads import (
+    subject_ties,
+    thread_alone,
+    thread_ids,
+    thread_keys,
+    thread_offers,
+    tying_many,
+)
 from dpicl_rag.normal_forms import normal_form
 
 # How programs write a whole number once its column has become one of floats. Nothing else is taken
@@ -22,13 +36,48 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0+")
 _LARGE = re.compile(r"-?[1-9](?:\.[0-9]+)?e\+[0-9]{2}")
 
 
-def with_units(entries: Iterable[RecordOrSkipped], unit: str | None) -> list[Document | Skipped]:
-    """The records of a load as documents with privacy units, or why there is none of one."""
+def with_units(
+    entries: Sequence[RecordOrSkipped], unit: str | None, joins: Joins
+) -> tuple[list[Document | Skipped], tuple[tuple[str, str], ...]]:
+    """The records of a load as documents with privacy units, or why there is none of one.
+
+    Args:
+        entries: All that was read.
+        unit: As for ``load``.
+        joins: As for ``load``.
+
+    Returns:
+        The documents, in their order; and where messages stand that subjects alone made one unit.
+    """
+    threaded, joined = _with_threads(entries, unit, joins)
     identities = Identities()
-    return [
+    documents = [
         entry if isinstance(entry, Skipped) else _with_unit(entry, unit, identities)
-        for entry in entries
+        for entry in threaded
     ]
+    return documents, joined if unit in (None, "thread") else ()
+
+
+def _with_threads(
+    entries: Sequence[RecordOrSkipped], unit: str | None, joins: Joins
+) -> tuple[list[RecordOrSkipped], tuple[tuple[str, str], ...]]:
+    """The entries with the threads of messages, and where those stand that subjects joined."""
+    threaded = list(entries)
+    mail = {
+        at: (entry, entry.thread)
+        for at, entry in enumerate(entries)
+        if isinstance(entry, Record) and entry.thread
+    }
+    if unit in (None, "thread") and joins != "allow":
+        places = list(mail)
+        for message in tying_many([thread for _, thread in mail.values()]):
+            record, _ = mail.pop(places[message])
+            threaded[places[message]] = Skipped(record.position, TIES_MANY)
+    keys = [thread for _, thread in mail.values()]
+    for (at, (record, _)), thread in zip(mail.items(), thread_ids(keys), strict=True):
+        threaded[at] = replace(record, metadata={**record.metadata, "thread": thread})
+    positions = [on_one_line(record.position) for record, _ in mail.values()]
+    return threaded, tuple((positions[one], positions[other]) for one, other in subject_ties(keys))
 
 
 def _with_unit(record: Record, unit: str | None, identities: Identities) -> Document | Skipped:

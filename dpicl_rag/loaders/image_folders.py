@@ -10,8 +10,14 @@ from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders.characters import characters_of
 from dpicl_rag.loaders.identities import key_form
-from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
-from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED
+from dpicl_rag.loaders.records import (
+    LINK,
+    UNREADABLE_FOLDER,
+    UNSUPPORTED,
+    LoadReport,
+    LoadResult,
+    Skipped,
+)
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 """Endings of the names of images, in any case."""
@@ -68,7 +74,7 @@ def _entries(root: Path) -> Iterator[Document | Skipped]:
 
 
 def _holds(test: Callable[..., bool], **options: bool) -> bool:
-    """Whether something is so of a file; False where that cannot be found out."""
+    """The outcome of a test of a file; False where it cannot be found out."""
     try:
         return test(**options)
     except OSError:
@@ -99,7 +105,7 @@ def _shown(parts: tuple[str, ...]) -> str:
 
 
 def _identity(name: str) -> str:
-    """One name for all ways of writing it, and for no other: see `named_values.key_form`."""
+    """One name for all ways of writing it, and for no other: see `identities.key_form`."""
     shown, exact = characters_of(name)
     form = key_form(shown)
     return f"{form} [{exact}]" if exact else form

@@ -19,37 +19,56 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import parsing
-from dpicl_rag.loaders.columns import columns_instead, judge, require_columns, unit_in_words
-from dpicl_rag.loaders.file_kinds import CONVERTED, FileFormat, is_signed, unsupported
 from dpicl_rag.loaders.framework_documents import (
     FrameworkDocument,
-    handed_over,
     is_of_framework,
+    records_of_framework,
 )
 from dpicl_rag.loaders.identities import with_units
-from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped, on_one_line
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.records import (
     BINARY,
     DAMAGED,
     NO_KEY,
     NO_TEXT_FIELD,
-    TIES_MANY,
     UNREADABLE_FILE,
     LoaderItem,
+    LoadReport,
+    LoadResult,
     Options,
     Record,
     RecordOrSkipped,
+    Skipped,
     Unparsed,
     UnreadableError,
 )
 from dpicl_rag.loaders.shared_keys import Joins
-from dpicl_rag.loaders.sources import SUPPORTED, Source, existing_paths, find_sources, shown
+from dpicl_rag.loaders.sources import (
+    CONVERTED,
+    SUPPORTED,
+    FileFormat,
+    SourceFile,
+    existing_paths,
+    find_sources,
+    is_signed,
+    shown,
+    suffix_of,
+    unsupported,
+)
 from dpicl_rag.loaders.streams import Allowance, Stream, open_stream
-from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_jsonl
+from dpicl_rag.loaders.table_files import (
+    column_roles,
+    columns_instead,
+    columns_of,
+    read_csv,
+    read_json,
+    read_jsonl,
+    require_columns,
+    unit_in_words,
+)
 from dpicl_rag.loaders.text_files import read_converted, read_eml, read_html, read_rows, read_text
-from dpicl_rag.loaders.threads import subject_ties, thread_ids, tying_many
 
+_CSV, _JSON = (".csv", ".tsv"), (".jsonl", ".ndjson")
 _Reader = Callable[[Stream, str, Options], Iterator[LoaderItem]]
 # Files that hold many records put their name before each record's position; the others are one.
 _MANY: dict[FileFormat, _Reader] = {
@@ -135,35 +154,31 @@ def load(
 
     with _children(tell) as (conversions, parser):
         options = Options(unit, text_field, key_field, conversions, parser)
-        given, handed = handed_over(path, options)
-        found = _found(existing_paths(given), options) if handed is None else handed
-        for entry in _with_attachments(parsing.parsed(found, options)):
+        paths, theirs = records_of_framework(path, options)
+        items = _items(existing_paths(paths), options) if theirs is None else theirs
+        for entry in _with_attachments(parsing.parsed(items, options)):
             entries.append(entry)
             tell()
     records = [entry for entry in entries if isinstance(entry, Record)]
-    told = judge(records, options)
+    text, unread, persons = column_roles(records, options)
     if text_field is not None:
         entries = _with_column(entries, text_field, NO_TEXT_FIELD)
     if key_field is not None:
         entries = _with_column(entries, key_field, NO_KEY)
-    entries, joined = _with_threads(entries, unit, joins)
-    placed = with_units(entries, unit)
+    placed, joined = with_units(entries, unit, joins)
     documents = [item for item in placed if isinstance(item, Document)]
-    skipped = tuple(item for item in placed if isinstance(item, Skipped))
-    if unit not in (None, "thread"):
-        joined = ()
     return LoadResult(
         documents,
         LoadReport(
             len(entries),
             len(documents),
-            skipped,
+            tuple(item for item in placed if isinstance(item, Skipped)),
             joined,
             columns_instead(records, options),
             unit_in_words(records, unit),
-            told.text,
-            told.unread,
-            told.persons,
+            text,
+            unread,
+            persons,
         ),
     )
 
@@ -184,27 +199,27 @@ def load_mails(
     """
     with _children(lambda: None) as (conversions, parser):
         options = Options(unit, conversions=conversions, parser=parser)
-        found = [Unparsed(where, "mail", raw) for where, raw in mails]
-        read = list(parsing.parsed(found, options))
+        items = [Unparsed(where, "mail", raw) for where, raw in mails]
+        read = list(parsing.parsed(items, options))
     unread = [one for entry in read for one in _unread(entry)]
-    return with_units(_with_threads(read, unit, joins)[0], unit), unread
+    return with_units(read, unit, joins)[0], unread
 
 
 @contextmanager
 def _children(
     while_waiting: Callable[[], None],
 ) -> Iterator[tuple[Conversions, Conversions | None]]:
-    """What converts files, and what parses mail and HTML."""
+    """Child processes of a load: that which converts files, and that which parses mail and HTML."""
     with Conversions() as conversions, parsing.parser(while_waiting) as parser:
         conversions.while_waiting = while_waiting
         yield conversions, parser
 
 
-def _found(paths: Sequence[Path], options: Options) -> Iterator[LoaderItem]:
+def _items(paths: Sequence[Path], options: Options) -> Iterator[LoaderItem]:
     for path in paths:
-        for one in _found_in(path, options):
+        for item in _items_in(path, options):
             # Of several paths a position names its own.
-            yield one if len(paths) == 1 else replace(one, position=_within(path, one))
+            yield item if len(paths) == 1 else replace(item, position=_within(path, item))
 
 
 def _with_attachments(entries: Iterable[RecordOrSkipped]) -> Iterator[RecordOrSkipped]:
@@ -216,8 +231,8 @@ def _with_attachments(entries: Iterable[RecordOrSkipped]) -> Iterator[RecordOrSk
 
 def _unread(entry: RecordOrSkipped) -> Iterator[Skipped]:
     if isinstance(entry, Record):
-        for one in entry.unread:
-            yield replace(one, position=f"{entry.position}, {one.position}")
+        for attachment in entry.unread:
+            yield replace(attachment, position=f"{entry.position}, {attachment.position}")
 
 
 def _within(path: Path, entry: LoaderItem) -> str:
@@ -225,15 +240,15 @@ def _within(path: Path, entry: LoaderItem) -> str:
     return shown(path) if whole else f"{shown(path)}: {entry.position}"
 
 
-def _found_in(path: Path, options: Options) -> Iterator[LoaderItem]:
+def _items_in(path: Path, options: Options) -> Iterator[LoaderItem]:
     for source in find_sources(path):
         if isinstance(source, Skipped):
             yield source
             continue
         try:
-            found = _found_of(source, options)
+            items = _items_of(source, options)
             # Of what is skipped inside a folder no part is loaded.
-            yield from found if source.folder is None else list(found)
+            yield from items if source.folder is None else list(items)
         except UnreadableError as error:
             if source.folder is None:  # it was asked for by its name
                 known = f"; supported: {SUPPORTED}" if source.kind is None else ""
@@ -241,7 +256,7 @@ def _found_in(path: Path, options: Options) -> Iterator[LoaderItem]:
             yield Skipped(source.name, str(error))
 
 
-def _found_of(source: Source, options: Options) -> Iterator[LoaderItem]:
+def _items_of(source: SourceFile, options: Options) -> Iterator[LoaderItem]:
     if source.kind is None:
         raise UnreadableError(unsupported(source.path.name))
     file = os.fsencode(source.path.resolve())
@@ -250,11 +265,11 @@ def _found_of(source: Source, options: Options) -> Iterator[LoaderItem]:
         exact = {"file": source.exact} if source.exact else {}
         file = re.sub(rb"(?i)\.gz$", b"", file)  # packed or not it is the same text
         with _reasons(), open_stream(source.path) as stream:
-            found = list(_ONE[source.kind](stream, source.name, options))
-        for one in found:
-            if not isinstance(one, Skipped):
-                one = replace(one, file=file.hex(), exact={**exact, **one.exact})
-            yield one
+            items = list(_ONE[source.kind](stream, source.name, options))
+        for item in items:
+            if not isinstance(item, Skipped):
+                item = replace(item, file=file.hex(), exact={**exact, **item.exact})
+            yield item
         return
     prefix = f"{source.name}: " if source.folder else ""
     with _reasons():
@@ -294,37 +309,6 @@ def _with_column(entries: list[RecordOrSkipped], name: str, reason: str) -> list
     ]
 
 
-def _with_threads(
-    entries: list[RecordOrSkipped], unit: str | None, joins: Joins
-) -> tuple[list[RecordOrSkipped], tuple[tuple[str, str], ...]]:
-    """The entries with the threads of messages, and where those stand that subjects joined."""
-    if unit in (None, "thread") and joins != "allow":
-        told = {
-            at: entry.thread
-            for at, entry in enumerate(entries)
-            if isinstance(entry, Record) and entry.thread
-        }
-        places = list(told)
-        withheld = {places[one] for one in tying_many(list(told.values()))}
-        entries = [
-            Skipped(entry.position, TIES_MANY) if at in withheld else entry
-            for at, entry in enumerate(entries)
-        ]
-    mail = [
-        (entry, entry.thread) for entry in entries if isinstance(entry, Record) and entry.thread
-    ]
-    keys = [thread for _, thread in mail]
-    threads = iter(thread_ids(keys))
-    shown_at = [on_one_line(entry.position) for entry, _ in mail]
-    joined = [(shown_at[one], shown_at[other]) for one, other in subject_ties(keys)]
-    return [
-        replace(entry, metadata={**entry.metadata, "thread": next(threads)})
-        if isinstance(entry, Record) and entry.thread
-        else entry
-        for entry in entries
-    ], tuple(joined)
-
-
 def framework_documents_as_ours(items: Iterable[Any], unit: str | None) -> Iterator[Any]:
     """Documents of frameworks as `load` makes them, for a corpus; other items as they are.
 
@@ -346,12 +330,78 @@ def framework_documents_as_ours(items: Iterable[Any], unit: str | None) -> Itera
                 )
             yield from part
             continue
-        found = load(part, unit=unit)
-        if found.report.skipped:
-            first = found.report.skipped[0]
+        loaded = load(part, unit=unit)
+        if loaded.report.skipped:
+            first = loaded.report.skipped[0]
             raise ConfigurationError(
-                f"{len(found.report.skipped)} of the documents lack their text or the field "
+                f"{len(loaded.report.skipped)} of the documents lack their text or the field "
                 f"{unit!r}: {first.position}: {first.reason}; add(load(documents, "
                 f"unit={unit!r}).documents) leaves them out"
             )
-        yield from found.documents
+        yield from loaded.documents
+
+
+def load_private_table(
+    path: str | Path,
+    columns: Iterable[str],
+    *,
+    unit: str = "document",
+    text_field: str | None = None,
+) -> list[Document]:
+    """Rows of a private table as documents, each with its columns as metadata, for a release.
+
+    A release is public, and so is every error before it. What is refused follows from the path, the
+    name of the file and the first row of a CSV table, which names its columns. JSON Lines have no
+    such row: a column that nobody has a value in is empty, and what is released of it is noise. A
+    row that cannot be read, or has no value for the unit, is left out. A table
+    without any is empty, as it would be had that row never come.
+
+    Args:
+        path: A CSV or JSON Lines file, which may be compressed as ``.gz``.
+        columns: Public names of those that are needed.
+        unit: As for ``load``.
+        text_field: As for ``load``.
+
+    Raises:
+        LoaderError: There is no such file, it cannot be opened, or it is no table by its name.
+        ConfigurationError: A CSV table has no such column by its first row.
+    """
+    check_private_table(path, columns, unit=unit)
+    return load(Path(path), unit=unit, text_field=text_field).documents
+
+
+def check_private_table(path: str | Path, columns: Iterable[str], *, unit: str) -> None:
+    """Refuse all that `load_private_table` refuses; no row but a CSV table's first one is read.
+
+    Arguments and errors as there.
+    """
+    file = Path(path)
+    suffix = suffix_of(file.name)
+    if suffix not in (*_CSV, *_JSON):
+        raise LoaderError(
+            f"{file} is no table by its name; give a file that ends in "
+            f"{', '.join((*_CSV, *_JSON))}, or in one of these and .gz"
+        )
+    if not file.is_file():
+        raise LoaderError(f"{file} does not exist, or is no file")
+    if suffix in _CSV:
+        _require_columns(file, [*columns, *({unit} - {"document"})])
+
+
+def _require_columns(file: Path, wanted: Sequence[str]) -> None:
+    try:
+        with open_stream(file) as stream:
+            present = columns_of(stream)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = isinstance(error, OSError) and error.strerror
+        raise LoaderError(f"{file} cannot be read: {reason or 'it is damaged'}") from None
+    if not present:
+        raise ConfigurationError(
+            f"{file} is empty, or its first row cannot be read; begin it with a row that names the "
+            f"columns: {','.join(wanted)}"
+        )
+    for name in wanted:
+        if name not in present:
+            raise ConfigurationError(
+                f"the table has no column {name!r}; name one that stands in its first row"
+            )

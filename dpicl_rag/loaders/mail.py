@@ -11,14 +11,15 @@ from datetime import UTC
 from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
-from dpicl_rag.loaders.attachments import (
+from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
+from dpicl_rag.loaders.mail_parts import (
     Attached,
     Attachment,
+    MailPart,
     parse_attachments,
+    parsed_message,
     read_attachments,
 )
-from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
-from dpicl_rag.loaders.mail_parts import MailPart, parsed_message
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.quotes import own_words
 from dpicl_rag.loaders.records import (
@@ -124,18 +125,18 @@ def record_of_mail(parsed: ParsedMail, position: str, options: Options) -> Recor
 def _parse(raw: bytes, unit: str | None) -> ParsedMail:
     # The headers that matter are read by the new policy, in _value.
     message = parsed_message(raw)
-    given: defaultdict[str, list[str]] = defaultdict(list)
+    values: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in message.raw_items():
-        given[name.lower()].append(str(value))
-    names = tuple(given)
+        values[name.lower()].append(str(value))
+    names = tuple(values)
     if _KNOWN_HEADERS.isdisjoint(names):
         raise UnreadableError(NO_HEADERS)
     asked = {"subject", "from", "to", "date", "message-id", *([unit.lower()] if unit else [])}
-    headers = {name: _value(name, given[name][0]) for name in asked if name in given}
+    headers = {name: _value(name, values[name][0]) for name in asked if name in values}
     subject = " ".join(headers.get("subject", "").split())
     body = tidy("\n\n".join(_texts(message)))
     # Headers may come twice, and ids are bytes: characters that were guessed could be another's.
-    own, answered = _ids(given["message-id"]), _ids(given["references"] + given["in-reply-to"])
+    ids, answered = _ids(values["message-id"]), _ids(values["references"] + values["in-reply-to"])
     is_answer = is_reply(subject) or (answered and not is_forward(subject))
     if body and (is_answer or unit not in (None, "thread")):
         body = own_words(body) or body
@@ -158,16 +159,16 @@ def _parse(raw: bytes, unit: str | None) -> ParsedMail:
         body=body,
         metadata=metadata,
         thread=ThreadKeys(
-            own[0] if own else hashlib.sha256(raw).hexdigest(),
-            (*answered, *own[1:]),
+            ids[0] if ids else hashlib.sha256(raw).hexdigest(),
+            (*answered, *ids[1:]),
             subject,
             _timestamp(metadata["date"]),
-            sender(given["from"][0]) if given["from"] else "",
-            _addresses(given["to"] + given["cc"]),
+            sender(values["from"][0]) if values["from"] else "",
+            _addresses(values["to"] + values["cc"]),
         ),
         attachments=tuple(parse_attachments(_attached(message))),
         fields=fields,
-        exact=_exact(unit, given, metadata),
+        exact=_exact(unit, values, metadata),
     )
 
 
@@ -188,15 +189,15 @@ def keys_of_stored(metadata: Mapping[str, object]) -> tuple[tuple[str, ...], tup
     """
     if "message_id" not in metadata:
         return (), ()
-    told = {name: str(metadata.get(name, "")) for name in ("subject", "date", "from", "to")}
+    headers = {name: str(metadata.get(name, "")) for name in ("subject", "date", "from", "to")}
     ids = _ids([str(metadata["message_id"])])[:1]
     message = ThreadKeys(
         ids[0] if ids else "",
         (),
-        told["subject"],
-        _timestamp(told["date"]),
-        sender(told["from"]),
-        _addresses([told["to"]]),
+        headers["subject"],
+        _timestamp(headers["date"]),
+        sender(headers["from"]),
+        _addresses([headers["to"]]),
     )
     return thread_keys(message)[0 if ids else 1 :], thread_offers(message)
 
@@ -242,15 +243,15 @@ def _exact(
 
 def _ids(values: Iterable[str]) -> tuple[str, ...]:
     """The ids in headers. Bare words are ids where all have an @, or one stands alone."""
-    found: list[str] = []
+    ids: list[str] = []
     for value in values:
         bare = _ID.sub(" ", value)
         words = [word for word in _BETWEEN_IDS.split(bare) if word]
         alone = value.split(maxsplit=1)
         if not all("@" in word for word in words):  # a sentence, or an id of another form
             words = alone if len(alone) == 1 and "<" not in value else []
-        found += [*_ID.findall(value), *words]
-    return tuple(dict.fromkeys(found))
+        ids += [*_ID.findall(value), *words]
+    return tuple(dict.fromkeys(ids))
 
 
 def _addresses(values: Iterable[str]) -> tuple[str, ...]:

@@ -1,17 +1,43 @@
-"""Parts of a message, cut to public lengths before the standard library looks into them.
+"""Parts of a message, cut to public lengths before they are parsed, and its attachments.
 
-Its parser takes time that grows with the square of a header's length, and with the depth of parts.
+The standard library's parser takes time that grows with the square of a header's length, and with
+the depth of parts. Texts of attachments are part of their message, so of its privacy unit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from email import message_from_bytes
 from email.message import Message
 from email.policy import Policy, compat32
-from typing import Any
+from typing import Any, cast
 
-from dpicl_rag.loaders.characters import is_charset
-from dpicl_rag.loaders.records import TOO_MANY_PARTS, UnreadableError
+from dpicl_rag.loaders.characters import decode_as, is_charset
+from dpicl_rag.loaders.markup import text_of_html
+from dpicl_rag.loaders.records import (
+    BINARY,
+    EMPTY,
+    MAX_RECORD_BYTES,
+    MESSAGE_WITHIN,
+    MOST_ATTACHMENTS,
+    TOO_LARGE,
+    TOO_MANY_ATTACHMENTS,
+    TOO_MANY_PARTS,
+    Options,
+    Skipped,
+    UnreadableError,
+    tidy,
+)
+from dpicl_rag.loaders.sources import (
+    CONVERTED,
+    KINDS,
+    FileFormat,
+    is_binary,
+    suffix_of,
+    unsupported,
+)
+from dpicl_rag.loaders.text_files import converted_text, require_conversions
 
 LONGEST_HEADER = 64 * 2**10
 """Of a header's value the first so many characters are read."""
@@ -25,6 +51,21 @@ DEEPEST_PART = 20
 """A part within so many parts is not looked into."""
 
 _MANY_PARTS = ("multipart/", "message/")
+_KINDS: dict[str, FileFormat] = {
+    "application/pdf": "pdf",
+    "application/rtf": "rtf",
+    "text/rtf": "rtf",
+    "application/epub+zip": "epub",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "sheet",
+    "application/vnd.ms-excel": "sheet",
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/vnd.oasis.opendocument.spreadsheet": "sheet",
+    "text/html": "html",
+    "application/json": "text",
+}
+_MESSAGES = ("eml", "mbox", "msg")
 
 
 class MailPart(Message):
@@ -44,14 +85,14 @@ class MailPart(Message):
         self._parts = 0
 
     def set_raw(self, name: str, value: str) -> None:
-        """See the base; called for each header as it is written."""
+        """A header as it is written, cut; one beyond the limit is left out."""
         if len(self) < MOST_HEADERS:
             is_content = name.lower().startswith("content-")
             most = LONGEST_CONTENT_HEADER if is_content else LONGEST_HEADER
             super().set_raw(name, value[:most])
 
     def attach(self, payload: Any) -> None:
-        """See the base; called for each part before it is parsed.
+        """A part, counted before it is parsed.
 
         Raises:
             UnreadableError: The message has too many.
@@ -63,7 +104,7 @@ class MailPart(Message):
         super().attach(payload)
 
     def get_content_type(self) -> str:
-        """See the base; what is too deep has no parts."""
+        """The kind of a part; one that is too deep has no parts."""
         kind = super().get_content_type()
         is_deep = self.depth >= DEEPEST_PART and kind.startswith(_MANY_PARTS)
         return "application/octet-stream" if is_deep else kind
@@ -71,7 +112,7 @@ class MailPart(Message):
     def get_param(
         self, param: str, failobj: Any = None, header: str = "content-type", unquote: bool = True
     ) -> Any:
-        """See the base; of charsets only those of a public list."""
+        """A parameter of a header; of charsets only those of a public list."""
         value = super().get_param(param, failobj, header, unquote)
         if param == "charset" and value is not failobj:
             name = value[2] if isinstance(value, tuple) else value
@@ -87,3 +128,109 @@ def parsed_message(raw: bytes) -> MailPart:
     """
     # By the old policy: under the new one a malformed Content-Type raises in the middle.
     return message_from_bytes(raw, MailPart)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Attachment:
+    """An attachment, as its sender made it. Private.
+
+    Attributes:
+        name: Its file's name; empty where it has none.
+        content_type: What it is said to be.
+        raw: Its bytes; None where it is a message.
+        charset: What its characters are said to be in.
+    """
+
+    name: str
+    content_type: str
+    raw: bytes | None
+    charset: str | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Attached:
+    """The text of an attachment, or how that is found out. Private.
+
+    Attributes:
+        name: Its file's name; empty where it has none.
+        text: Its text, where it was read.
+        reason: Why it cannot be.
+        kind: The kind of a file that is to be converted.
+        raw: The bytes of such a file.
+    """
+
+    name: str
+    text: str = ""
+    reason: str = ""
+    kind: str = ""
+    raw: bytes = b""
+
+
+def parse_attachments(attachments: Iterable[Attachment]) -> Iterator[Attached]:
+    """Read attachments of a message, in their order, but for files that are converted."""
+    for number, attachment in enumerate(attachments, 1):
+        try:
+            if number > MOST_ATTACHMENTS:
+                raise UnreadableError(TOO_MANY_ATTACHMENTS)
+            yield _parsed(attachment)
+        except UnreadableError as error:
+            yield Attached(attachment.name, reason=str(error))
+
+
+def read_attachments(
+    attachments: Iterable[Attached], options: Options
+) -> tuple[list[str], tuple[Skipped, ...]]:
+    """The texts of the attachments of a message.
+
+    Args:
+        attachments: In their order.
+        options: With what converts files.
+
+    Returns:
+        A text for each, with its name; and those that have none, by their numbers. Their names are
+        their senders' words, so the report has none of them.
+    """
+    texts: list[str] = []
+    skipped: list[Skipped] = []
+    left = MAX_RECORD_BYTES
+    for number, attachment in enumerate(attachments, 1):
+        try:
+            text = _text(attachment, options)
+            left -= len(text)
+            if left < 0:
+                raise UnreadableError(TOO_LARGE)
+        except UnreadableError as error:
+            skipped.append(Skipped(f"attachment {number}", str(error)))
+        else:
+            texts.append(f"Attachment {attachment.name}:\n\n{text}" if attachment.name else text)
+    return texts, tuple(skipped)
+
+
+def _parsed(attachment: Attachment) -> Attached:
+    kind = KINDS.get(suffix_of(attachment.name)) or _KINDS.get(attachment.content_type)
+    if kind is None and attachment.content_type.startswith("text/"):
+        kind = "text"
+    if attachment.raw is None or kind in _MESSAGES:
+        raise UnreadableError(MESSAGE_WITHIN)
+    if kind is None:
+        raise UnreadableError(unsupported(attachment.name))
+    if not attachment.raw.strip():
+        raise UnreadableError(EMPTY)
+    if kind in CONVERTED:
+        return Attached(attachment.name, kind=kind, raw=attachment.raw)
+    if is_binary(attachment.raw):
+        raise UnreadableError(BINARY)
+    content = decode_as(attachment.raw, attachment.charset)
+    text = tidy(text_of_html(content) if kind == "html" else content)
+    if not text:
+        raise UnreadableError(EMPTY)
+    return Attached(attachment.name, text)
+
+
+def _text(attachment: Attached, options: Options) -> str:
+    if attachment.reason:
+        raise UnreadableError(attachment.reason)
+    if not attachment.kind:
+        return attachment.text
+    kind = cast(FileFormat, attachment.kind)
+    return converted_text(kind, attachment.raw, require_conversions(kind, options))

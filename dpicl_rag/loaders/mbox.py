@@ -24,7 +24,7 @@ _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 
 
 def begins_mailbox(head: bytes) -> bool:
-    """Whether a file is a mailbox, by its first line alone: what follows is somebody's mail."""
+    """Test for a mailbox, by its first line alone: what follows is somebody's mail."""
     line = head.partition(b"\n")[0][:_LONGEST_POSTMARK]
     return bool(_POSTMARK.match(line) or _UNDATED_ADDRESS.match(line))
 

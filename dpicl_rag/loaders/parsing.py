@@ -21,10 +21,9 @@ from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.conversion.confinement import ProcessLimits
 from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders.attachments import Attached
 from dpicl_rag.loaders.characters import decode
-from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import ParsedMail, parse_mail, record_of_mail
+from dpicl_rag.loaders.mail_parts import Attached
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.records import (
     MAX_RECORD_BYTES,
@@ -32,6 +31,7 @@ from dpicl_rag.loaders.records import (
     LoaderItem,
     Options,
     RecordOrSkipped,
+    Skipped,
     ThreadKeys,
     Unparsed,
     UnreadableError,
@@ -43,7 +43,7 @@ LIMITS = ProcessLimits(cpu_seconds=60, text=64 * 2**20)
 """On one message, and on one HTML file."""
 
 BATCH = 200
-"""What is parsed in one process."""
+"""Messages or HTML files that are parsed in one process."""
 BATCH_BYTES = 4 * 2**20
 
 _idle: list[tuple[int, Conversions]] = []  # of this process: a load that follows need not wait
@@ -60,31 +60,31 @@ def parser(while_waiting: Callable[[], None]) -> Iterator[Conversions | None]:
     if not hasattr(os, "fork"):
         yield None
         return
-    one = _taken() or Conversions(LIMITS, "dpicl_rag.loaders.parsing")
-    one.while_waiting = while_waiting
+    child = _taken() or Conversions(LIMITS, "dpicl_rag.loaders.parsing")
+    child.while_waiting = while_waiting
     try:
-        yield one
+        yield child
     finally:  # what it was asked it has answered, or it was closed
-        one.while_waiting = lambda: None
+        child.while_waiting = lambda: None
         with _lock:
             if is_kept := not _idle:
-                _idle.append((os.getpid(), one))
+                _idle.append((os.getpid(), child))
         if not is_kept:
-            one.close()
+            child.close()
 
 
-def parsed(found: Iterable[LoaderItem], options: Options) -> Iterator[RecordOrSkipped]:
-    """Records of what was found, in its order, or why there are none."""
+def parsed(items: Iterable[LoaderItem], options: Options) -> Iterator[RecordOrSkipped]:
+    """Records of items, in their order, or why there are none."""
     batch: list[LoaderItem] = []
     size = 0
-    for one in found:
-        if isinstance(one, Unparsed) and len(one.raw) > MAX_RECORD_BYTES:
-            one = Skipped(one.position, TOO_LARGE)
-        if not batch and not isinstance(one, Unparsed):
-            yield one
+    for item in items:
+        if isinstance(item, Unparsed) and len(item.raw) > MAX_RECORD_BYTES:
+            item = Skipped(item.position, TOO_LARGE)
+        if not batch and not isinstance(item, Unparsed):
+            yield item
             continue
-        batch.append(one)
-        size += len(one.raw) if isinstance(one, Unparsed) else 0
+        batch.append(item)
+        size += len(item.raw) if isinstance(item, Unparsed) else 0
         if len(batch) >= BATCH or size >= BATCH_BYTES:
             yield from _parsed(batch, options)
             batch, size = [], 0
@@ -124,19 +124,19 @@ def _answers(kind: str, those: Sequence[LoaderItem], options: Options) -> Sequen
     return answers
 
 
-def _entry(one: Unparsed, answer: bytes | Outcome, options: Options) -> RecordOrSkipped:
+def _entry(unparsed: Unparsed, answer: bytes | Outcome, options: Options) -> RecordOrSkipped:
     try:
         if isinstance(answer, Outcome):
             raise UnreadableError(REASONS[answer])
-        if one.kind == "mail":
-            entry: RecordOrSkipped = record_of_mail(_mail_in(answer), one.position, options)
+        if unparsed.kind == "mail":
+            entry: RecordOrSkipped = record_of_mail(_mail_in(answer), unparsed.position, options)
         else:
-            entry = record_of_text(answer.decode(), one.raw, one.position)
+            entry = record_of_text(answer.decode(), unparsed.raw, unparsed.position)
     except UnreadableError as error:
-        return Skipped(one.position, str(error))
+        return Skipped(unparsed.position, str(error))
     if isinstance(entry, Skipped):
         return entry
-    return replace(entry, file=one.file, exact={**one.exact, **entry.exact})
+    return replace(entry, file=unparsed.file, exact={**unparsed.exact, **entry.exact})
 
 
 def _taken() -> Conversions | None:
@@ -165,14 +165,14 @@ def _mail_in(answer: bytes) -> ParsedMail:
     Raises:
         UnreadableError: There is no record of it.
     """
-    told: dict[str, Any] = json.loads(answer)
-    if reason := told.get("reason"):
+    fields: dict[str, Any] = json.loads(answer)
+    if reason := fields.get("reason"):
         raise UnreadableError(reason)
-    told["thread"] = ThreadKeys(**_tuples(told["thread"]))
-    told["attachments"] = [
-        Attached(**{**one, "raw": base64.b64decode(one["raw"])}) for one in told["attachments"]
+    fields["thread"] = ThreadKeys(**_tuples(fields["thread"]))
+    fields["attachments"] = [
+        Attached(**{**one, "raw": base64.b64decode(one["raw"])}) for one in fields["attachments"]
     ]
-    return ParsedMail(**told)
+    return ParsedMail(**fields)
 
 
 def _tuples(values: dict[str, Any]) -> dict[str, Any]:
@@ -182,12 +182,12 @@ def _tuples(values: dict[str, Any]) -> dict[str, Any]:
 def _parse_mail(content: bytes) -> bytes:
     unit, _, raw = content.partition(b"\n")
     try:
-        told = asdict(parse_mail(raw, json.loads(unit)))
+        fields = asdict(parse_mail(raw, json.loads(unit)))
     except UnreadableError as error:
-        told = {"reason": str(error)}
-    for one in told.get("attachments", ()):
+        fields = {"reason": str(error)}
+    for one in fields.get("attachments", ()):
         one["raw"] = base64.b64encode(one["raw"]).decode()
-    return json.dumps(told).encode()
+    return json.dumps(fields).encode()
 
 
 def _parse_html(content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""One record of a source, before it has a privacy unit."""
+"""Records of a load, those that were skipped and why, and the report of all that was seen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dpicl_rag.conversion import Conversions
-from dpicl_rag.loaders.load_report import Skipped
+from dpicl_rag.documents import Document
 
 #: A larger message, line, row or text file is skipped: it would be a decompression bomb or no
 #: text. Parsers take up to 50 times as much memory.
@@ -78,6 +78,24 @@ _NO_COLUMNS = (None, "thread", "document", "sender", "file")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record that was seen but did not become a document.
+
+    Attributes:
+        position: Where it stands, for example ``"message 17 (byte 10482)"``, ``"row 3 (line 4)"``,
+            ``"a.eml, attachment 2"`` or a file's name inside the directory. It is one line: what
+            does not print is escaped.
+        reason: One of a few fixed phrases. It never carries content.
+    """
+
+    position: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "position", on_one_line(self.position))
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ThreadKeys:
     """Keys that tie a message to others.
@@ -135,7 +153,7 @@ class Record:
 
     @property
     def is_row(self) -> bool:
-        """Whether it is a row of a table."""
+        """Test for a row of a table."""
         return not (self.identity or self.content)
 
 
@@ -178,12 +196,66 @@ class Options:
 
     @property
     def names_column(self) -> bool:
-        """Whether they name a column of a table, so that each of its rows is a record."""
+        """A column of a table is named, so that each of its rows is a record."""
         return bool(self.text_field or self.key_field) or self.unit not in _NO_COLUMNS
 
 
 RecordOrSkipped = Record | Skipped
 LoaderItem = RecordOrSkipped | Unparsed
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """The account of one load; ``read == loaded + len(skipped)`` always.
+
+    Attributes:
+        read: Records seen: messages, rows, lines, files, and attachments that were not read.
+        loaded: Records that became a document.
+        skipped: The others, in the order of the source.
+        joined: Where messages stand that are in one thread by their subjects alone, two by two. Who
+            writes to somebody can choose a subject, so the owner may look at them.
+        columns: Names that the records have for what they say, at most 30, where no record has the
+            one that was asked for as unit, text or key.
+        unit: What a unit is, in words: "one row", "the same customer".
+        text: Columns that the text was taken from.
+        unread: Columns that were not read, at most 30.
+        persons: Those of them whose name looks like a person's.
+    """
+
+    read: int
+    loaded: int
+    skipped: tuple[Skipped, ...]
+    joined: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] = ()
+    unit: str = "one document"
+    text: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    persons: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The unit, and the columns that were read and those that were not, in a line."""
+        said = [f"A unit is: {self.unit}."]
+        said += [f"Text: {', '.join(self.text)}."] if self.text else []
+        said += [f"Not read: {', '.join(self.unread)}."] if self.unread else []
+        return " ".join(said)
+
+    @property
+    def doubt(self) -> str:
+        """Reason to doubt that this unit is the one to protect; empty where no column gives one."""
+        if not self.persons:
+            return ""
+        looks = "looks" if len(self.persons) == 1 else "look"
+        persons = ", ".join(map(repr, self.persons))
+        return f"a unit would be {self.unit}, but {persons} {looks} like a person"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """Documents in the order of the source, and the account of how they came about."""
+
+    documents: list[Document]
+    report: LoadReport
 
 
 class UnreadableError(Exception):
@@ -201,3 +273,8 @@ def tidy(text: str) -> str:
         return text.strip()
     lines = clean(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return _BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip()
+
+
+def on_one_line(text: str) -> str:
+    """The text, in which what does not print is escaped: no file's name forges a line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""Which documents are one privacy unit, by the keys that they share.
+"""Keys that documents share, and the privacy units that follow from them.
 
 A unit is for life: what arrives later and belongs to a unit that is there joins it, whatever it is
 called. So a document brings, beside the name of its unit, keys that others of the unit share, such
@@ -14,11 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document
 from dpicl_rag.loaders.characters import fingerprint
 
 MOST_UNITS = 3
-"""How many units may become one before the owner is asked. Public.
+"""Number of units that may become one before the owner is asked. Public.
 
 A message ties two units where it comes after what it answers and after what answers it, and a third
 where it was forwarded meanwhile. One who ties conversations of others, by ids that he collected,
@@ -27,7 +28,7 @@ steps.
 """
 
 Joins = Literal["ask", "allow"]
-"""What becomes of a document that ties more than `MOST_UNITS` units: it is withheld, or joins them.
+"""Choice for a document that ties more than `MOST_UNITS` units: it is withheld, or joins them.
 
 Those that it ties, and whatever else comes, are as if it were not there.
 """
@@ -78,8 +79,8 @@ def connect(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Identity:
-    """What documents say about units. All of it is private.
+class Identity(Private):
+    """Units of documents, and what these say about others. All of it is private.
 
     Attributes:
         units: The unit of each document.
@@ -92,9 +93,6 @@ class Identity:
     keys: Mapping[str, str]
     offers: Mapping[str, frozenset[str]]
     joined: Mapping[str, tuple[str, ...]]
-
-    def __repr__(self) -> str:
-        return "Identity(<private>)"
 
     @property
     def merged(self) -> dict[str, str]:
@@ -118,17 +116,17 @@ def part_name(*of: str) -> str:
 
 
 def is_part(unit: str) -> bool:
-    """Whether `part_name` made the name."""
+    """Test for a name that `part_name` made."""
     return unit.startswith(_PART)
 
 
 def is_tied(document: Document) -> bool:
-    """Whether a document says what ties it to others, beside the name of its unit."""
+    """Test for a document that says what ties it to others, beside the name of its unit."""
     return bool(document.origin.keys or document.origin.offers)
 
 
 def digest_of(document: Document) -> str:
-    """What a corpus knows a document by that is tied: a hash of its text and its first key.
+    """The digest of a tied document in a corpus: a hash of its text and its first key.
 
     Of a message with attachments a hash of its own words, by which it is known when they are not
     read, or not all of them, and one of the whole: a copy may have others.
@@ -139,7 +137,7 @@ def digest_of(document: Document) -> str:
 
 
 def standing_name(document: Document) -> str:
-    """What names a document wherever it stands: a hash of its text and of what names its unit.
+    """A name of a document wherever it stands: a hash of its text and of what names its unit.
 
     It has no other name: where a row or a mail stands changes with those above it.
     """
@@ -270,7 +268,7 @@ def tying(
     units: defaultdict[str, set[str]] = defaultdict(set)
     for unit in {*known.values(), *(unit for those in offered.values() for unit in those)}:
         units[components.find(name_key(unit))].add(unit)
-    found: dict[int, tuple[str, ...]] = {}
+    withheld: dict[int, tuple[str, ...]] = {}
     order = sorted(
         range(len(documents)),
         key=lambda one: (len(documents[one].origin.keys), digest_of(documents[one])),
@@ -278,25 +276,25 @@ def tying(
     for place in order:
         document = documents[place]
         keys = (*_names(document, split), *document.origin.keys)
-        own = (*keys, *(key for key in document.origin.offers if key in claimed))
-        if not own:
+        claims = (*keys, *(key for key in document.origin.offers if key in claimed))
+        if not claims:
             continue
-        touched = {components.find(key) for key in own}
+        touched = {components.find(key) for key in claims}
         touched |= {components.find(node) for key in keys for node in offering[key]}
         tied = [units[root] for root in touched if units[root]]
         size = sum(1 + len(former.get(unit, ())) for those in tied for unit in those)
         if len(tied) > 1 and size > MOST_UNITS:
-            found[place] = tuple(sorted(set[str]().union(*tied)))
+            withheld[place] = tuple(sorted(set[str]().union(*tied)))
             continue
         for root in touched:
-            components.join(own[0], root)
-        units[components.find(own[0])] = set[str]().union(*tied)
+            components.join(claims[0], root)
+        units[components.find(claims[0])] = set[str]().union(*tied)
         claimed.update(keys)
         for key in keys:
             offering.pop(key, None)
         for key in document.origin.offers:
-            offering[key].append(own[0])
-    return found
+            offering[key].append(claims[0])
+    return withheld
 
 
 def identified(documents: Sequence[Document], units: Sequence[str]) -> list[Document]:

@@ -33,7 +33,7 @@ _PIECE = 2**20
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file is a gzip archive, by its first two bytes.
+    """Test for a gzip archive, by the first two bytes of a file.
 
     Raises:
         OSError: It cannot be read.

@@ -14,8 +14,6 @@ from dataclasses import replace
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.conversions import REASONS, Outcome, is_installed
 from dpicl_rag.loaders.characters import decode, fingerprint
-from dpicl_rag.loaders.file_kinds import FileFormat, is_binary
-from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
     BINARY,
@@ -30,10 +28,12 @@ from dpicl_rag.loaders.records import (
     Options,
     Record,
     RecordOrSkipped,
+    Skipped,
     Unparsed,
     UnreadableError,
     tidy,
 )
+from dpicl_rag.loaders.sources import FileFormat, is_binary
 from dpicl_rag.loaders.streams import Stream
 from dpicl_rag.loaders.table_files import columns_in, row_of
 
@@ -122,7 +122,7 @@ def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
 
 
 def require_conversions(kind: FileFormat, options: Options) -> Conversions:
-    """What converts files of a kind here.
+    """The converter of files of a kind.
 
     Raises:
         UnreadableError: Nothing does, whatever the file.
@@ -135,7 +135,7 @@ def require_conversions(kind: FileFormat, options: Options) -> Conversions:
 
 
 def converted(kind: str, content: bytes, conversions: Conversions) -> bytes:
-    """What a file says, as its reader gives it.
+    """The content of a file, as its reader gives it.
 
     Raises:
         UnreadableError: Nothing of it can be read, or it is too large.

@@ -276,17 +276,17 @@ def normalise(subject: str) -> str:
 
 
 def is_reply(subject: str) -> bool:
-    """Whether the outermost mark of a subject is that of a reply."""
+    """Test for a subject whose outermost mark is that of a reply."""
     return _unmarked(subject)[1][:1] == ["reply"]
 
 
 def is_forward(subject: str) -> bool:
-    """Whether the outermost mark of a subject is that of a forward."""
+    """Test for a subject whose outermost mark is that of a forward."""
     return _unmarked(subject)[1][:1] == ["forward"]
 
 
 def is_marked(subject: str) -> bool:
-    """Whether a subject says that its mail answers or forwards another."""
+    """Test for a subject which says that its mail answers or forwards another."""
     return bool(_unmarked(subject)[1])
 
 

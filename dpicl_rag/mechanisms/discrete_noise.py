@@ -17,6 +17,12 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import Randomness
 
 
+def rounded_up(value: Fraction) -> float:
+    """The nearest float that is not below a number."""
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
 class DiscreteLaplace:
     """Noise for a whole-number query: x with probability proportional to exp(-epsilon |x|).
 
@@ -126,9 +132,7 @@ class DiscreteGaussian:
     @property
     def rho(self) -> float:
         """Rho of zCDP of one count that a unit moves by at most 1; rounded up."""
-        exact = 1 / (2 * self._variance)
-        rho = float(exact)
-        return rho if rho >= exact else math.nextafter(rho, math.inf)
+        return rounded_up(1 / (2 * self._variance))
 
     def tail(self, least: int) -> float:
         """Probability that the noise is ``least`` or more; rounded up.

@@ -8,7 +8,6 @@ released. Spend of a unit is private: nothing here prints it, and no error carri
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Protocol
@@ -18,9 +17,12 @@ import torch
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.ledger import Account
+from dpicl_rag.mechanisms.discrete_noise import rounded_up
 
 _RANGE_MARGIN = 1e-12
 """Relative margin on a range that is scaled down, for the rounding of a few float64 operations."""
+
+_PASSED = "internal error: a charge passed its budget; nothing was released"
 
 _SUM_MARGIN = 1e-9
 """Share of a limit that is never spent: float64 sums of millions of charges stay true to it."""
@@ -35,7 +37,7 @@ class PrivacyFilter(Protocol):
         ...
 
     def can_pay(self) -> bool:
-        """Whether one more draw is covered. Depends on public numbers only."""
+        """Cover for one more draw. Depends on public numbers only."""
         ...
 
     def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
@@ -71,7 +73,7 @@ class AnswerFilter(PrivacyFilter, Protocol):
     """Pays for counts of votes, too."""
 
     def can_count(self, rho: float) -> bool:
-        """Whether a count of votes at this price is covered. Depends on public numbers only."""
+        """Cover for a count of votes at this price. Depends on public numbers only."""
         ...
 
     def pay_votes(self, rho: float, voting: torch.Tensor, delta: float) -> torch.Tensor:
@@ -129,7 +131,7 @@ class FixedFilter:
         return rounded_up(self._spent)
 
     def can_pay(self) -> bool:
-        """Whether the budget covers one more draw."""
+        """Cover of the budget for one more draw."""
         return self._spent + self._cost + self._aside <= self._budget
 
     def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
@@ -143,20 +145,20 @@ class FixedFilter:
             DPICLError: The budget does not cover it; nothing may be released.
         """
         if not self.can_pay():
-            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+            raise DPICLError(_PASSED)
         self._charge(self._cost)
 
     def pay_aside(self, rho: float, counted: torch.Tensor) -> torch.Tensor:
         """Charge a count to every unit, whether it is counted or not."""
         cost = Fraction(rho)
         if cost > self._aside or self._spent + self._aside > self._budget:
-            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+            raise DPICLError(_PASSED)
         self._aside -= cost
         self._charge(cost)
         return counted
 
     def can_count(self, rho: float) -> bool:
-        """Whether the budget covers it beside what is set aside."""
+        """Cover of the budget beside what is set aside."""
         return self._spent + Fraction(rho) + self._aside <= self._budget
 
     def pay_votes(self, rho: float, voting: torch.Tensor, delta: float) -> torch.Tensor:
@@ -166,7 +168,7 @@ class FixedFilter:
             DPICLError: The budget does not cover it; nothing may be released.
         """
         if not self.can_count(rho):
-            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+            raise DPICLError(_PASSED)
         self._charge(Fraction(rho), delta)
         return voting
 
@@ -267,7 +269,7 @@ class IndividualFilter:
             DPICLError: It was not set aside; nothing may be released.
         """
         if Fraction(self._aside_paid) + Fraction(rho) > Fraction(self._aside):
-            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+            raise DPICLError(_PASSED)
         self._aside_paid += rho
         able = counted & self._able.to(counted.device)
         # As float64: a bool times a float is a float32, which may pass a limit.
@@ -275,7 +277,7 @@ class IndividualFilter:
         return able
 
     def can_count(self, rho: float) -> bool:
-        """Whether any unit ever could. One that cannot does not vote, which costs nothing."""
+        """Cover by any unit ever. One that cannot pay does not vote, which costs nothing."""
         return rho <= self._bound
 
     def pay_votes(self, rho: float, voting: torch.Tensor, delta: float) -> torch.Tensor:
@@ -373,9 +375,3 @@ def privacy_filter(
 def _price(ranges: torch.Tensor) -> torch.Tensor:
     """Costs of bounded ranges, zCDP rho."""
     return ranges.square() / 8
-
-
-def rounded_up(value: Fraction) -> float:
-    """The nearest float that is not below a number."""
-    nearest = float(value)
-    return nearest if nearest >= value else math.nextafter(nearest, math.inf)

@@ -153,7 +153,7 @@ class DenseStep:
         return torch.cat([self.public[None], self.experts])
 
     def ranges(self, utility: Utility, strength: float) -> torch.Tensor:
-        """See `Step.ranges`."""
+        """Realised ranges, see `Step.ranges`."""
         found = [self.public.new_zeros(0, dtype=torch.float64)]
         found += [ranges[:, 0] for _, ranges in self._slices(utility, strength)]
         return torch.cat(found)
@@ -161,7 +161,7 @@ class DenseStep:
     def weighted_sum(
         self, utility: Utility, strength: float, weights: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """See `Step.weighted_sum`."""
+        """Weighted sum, see `Step.weighted_sum`."""
         _, total = self.whole_sum(utility, strength, weights)
         return total.double() * grid(utility, strength)
 
@@ -190,14 +190,14 @@ class DenseStep:
         return torch.cat(found), total
 
     def log_probs(self, candidate: int) -> torch.Tensor:
-        """See `Step.log_probs`."""
+        """Log-probabilities, see `Step.log_probs`."""
         own = self.experts[:, candidate].double()
         if not len(own):
             return own
         return own.masked_fill(~_sound(self.experts)[:, 0], -torch.inf)
 
     def corrected(self, priors: Step) -> DenseStep:
-        """See `Step.corrected`."""
+        """Corrected step, see `Step.corrected`."""
         assert isinstance(priors, DenseStep)
         excess = self.experts.clamp(min=self._FLOOR) - priors.experts.clamp(min=self._FLOOR)
         sound = _sound(self.experts) & _sound(priors.experts)
@@ -225,7 +225,7 @@ class DenseStep:
 
 
 def _sound(rows: torch.Tensor) -> torch.Tensor:
-    """Whether a row is some distribution's: no NaN, no +inf, and something is possible.
+    """Flags of rows that are distributions: no NaN, no +inf, and something is possible.
 
     Single impossible tokens are fine. Bool [..., 1].
     """

@@ -150,7 +150,7 @@ class Sufficient:
 
     @property
     def range(self) -> float:
-        """That of the utility."""
+        """Range of the utility."""
         return self.utility.range
 
     def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
@@ -167,7 +167,7 @@ class Sufficient:
         return found.mul_(scale)
 
     def base(self, public: torch.Tensor) -> torch.Tensor:
-        """That of the utility."""
+        """Base measure of the utility."""
         return self.utility.base(public)
 
 
@@ -217,7 +217,7 @@ class Likeliest:
 
     @property
     def range(self) -> float:
-        """That of the utility."""
+        """Range of the utility."""
         return self.utility.range
 
     def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
@@ -230,7 +230,7 @@ class Likeliest:
         return torch.where(outside, lowest, found)
 
     def base(self, public: torch.Tensor) -> torch.Tensor:
-        """That of the utility on the likeliest tokens, and no mass on the others."""
+        """Base measure of the utility on the likeliest tokens, and no mass on the others."""
         return self.utility.base(public).masked_fill(self._outside(public), -torch.inf)
 
     def _outside(self, public: torch.Tensor) -> torch.Tensor:

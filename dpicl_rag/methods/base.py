@@ -27,8 +27,7 @@ from dpicl_rag.accounting import (
     PoissonSubsampled,
 )
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
-from dpicl_rag.mechanisms.selection import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism, Mechanism
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Utility
 
@@ -186,7 +185,7 @@ class Method(ABC):
 
     @property
     def takes_priors(self) -> bool:
-        """Whether each expert is read with a content-free query too."""
+        """True where each expert is read with a content-free query too."""
         return False
 
     @abstractmethod

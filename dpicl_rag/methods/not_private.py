@@ -10,7 +10,7 @@ import torch
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Budget
-from dpicl_rag.mechanisms.base import ChargedAlike
+from dpicl_rag.mechanisms.selection import ChargedAlike
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import LogProb, Utility
 from dpicl_rag.methods.base import (

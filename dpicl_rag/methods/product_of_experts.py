@@ -73,7 +73,7 @@ class ProductOfExperts(ExpertMethod):
 
     @property
     def takes_priors(self) -> bool:
-        """Whether the prior is the expert's own."""
+        """True where the prior is the expert's own."""
         return self.prior == "own"
 
     def layouts(self, experts: int) -> tuple[Layout, ...]:

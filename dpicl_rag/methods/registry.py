@@ -10,7 +10,7 @@ from typing import Any, get_args
 from dpicl_rag.accounting import Budget
 from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.methods.base import Method
 from dpicl_rag.methods.not_private import NotPrivate
 from dpicl_rag.methods.product_of_experts import CORRECTED, GROUPED, ProductOfExperts

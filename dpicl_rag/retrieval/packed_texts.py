@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dpicl_rag.language_models.attention import DocumentPass, installed
+from dpicl_rag.language_models.attention import DocumentPass, row_attention
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 
 if TYPE_CHECKING:
@@ -53,21 +53,21 @@ class PackedTexts:
         """
         features = self._features(texts, prompt)
         most = _PASS_TOKENS if self._model.device.type == "cpu" else _PASS_TOKENS_GPU
-        found: list[torch.Tensor] = []
+        vectors: list[torch.Tensor] = []
         with torch.inference_mode():
-            while len(found) < len(features):
-                first = last = len(found)
+            while len(vectors) < len(features):
+                first = last = len(vectors)
                 tokens = 0
                 while last < len(features) and (
                     tokens == 0 or tokens + _length(features[last]) <= most
                 ):
                     tokens += _length(features[last])
                     last += 1
-                found += self._one_pass(features[first:last])
-            return torch.cat(found).float()
+                vectors += self._one_pass(features[first:last])
+            return torch.cat(vectors).float()
 
     def keeps_bits(self) -> bool:
-        """Whether vectors are the same in any company, and what the model gives by itself."""
+        """Test for vectors that are the same in any company, and what the model gives by itself."""
         texts = [" ".join(_WORDS[:n]) for n in (1, 7)]
         company = [" ".join((_WORDS * 4)[n : 3 * n + 1]) for n in range(20)]
         try:
@@ -86,17 +86,17 @@ class PackedTexts:
 
     def _features(self, texts: Sequence[str], prompt: str | None) -> list[Features]:
         """The tokens of each text by itself, without padding."""
-        found: list[Features] = []
+        features: list[Features] = []
         for first in range(0, len(texts), _TOKENIZED):
             batch = self._model.preprocess(list(texts[first : first + _TOKENIZED]), prompt=prompt)
             for row, mask in enumerate(batch["attention_mask"].bool()):
-                found.append(
+                features.append(
                     {
                         name: value[row : row + 1, mask] if _has_tokens(value, batch) else value
                         for name, value in batch.items()
                     }
                 )
-        return found
+        return features
 
     def _one_pass(self, features: Sequence[Features]) -> list[torch.Tensor]:
         encoder, device = self._model[0].model, self._model.device
@@ -108,7 +108,7 @@ class PackedTexts:
             if name in features[0]
         }
         with (
-            installed(encoder),
+            row_attention(encoder),
             reading.running(),
             Tiles(wide=True),
             torch.autocast(device.type, enabled=False),
@@ -133,7 +133,7 @@ class PackedTexts:
 
 
 def _has_tokens(value: Any, batch: Features) -> bool:
-    """Whether ``value`` has a number for each token of each text."""
+    """Test for a number for each token of each text."""
     return isinstance(value, torch.Tensor) and value.shape == batch["input_ids"].shape
 
 

@@ -12,9 +12,10 @@ from dpicl_rag import _validate
 from dpicl_rag._other_libraries import LLAMA_INDEX
 from dpicl_rag._unobserved import Private
 from dpicl_rag.accounting import DIRECT, Stability
+from dpicl_rag.configuration import UNITS
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from dpicl_rag.loaders.framework_documents import FrameworkDocument, own
+from dpicl_rag.loaders.framework_documents import FrameworkDocument, as_library_documents
 from dpicl_rag.loaders.shared_keys import identified, identify, is_tied
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
 from dpicl_rag.retrieval.embeddings import Embedder
@@ -23,7 +24,6 @@ from dpicl_rag.retrieval.search_bars import (
     COARSE,
     FINE,
     THRESHOLD,
-    UNITS,
     Everything,
     NoisyThreshold,
     NoisyTopK,
@@ -42,7 +42,7 @@ _TOP_K = Stability(added=0, changed=1)
 
 
 class SearchOptions(TypedDict, total=False):
-    """What any search may be made with; see `Search`."""
+    """Options of any search; see `Search`."""
 
     where: Where | None
     passages_per_unit: int | None
@@ -201,7 +201,9 @@ class GivenDocuments(ExactRetriever, Private):
                 no field names its unit.
         """
         field = None if self._privacy_unit == "document" else self._privacy_unit
-        documents = readable_documents(own(self._documents, field), self._privacy_unit)
+        documents = readable_documents(
+            as_library_documents(self._documents, field), self._privacy_unit
+        )
         if any(map(is_tied, documents)):
             return identified(documents, identify(documents, {}).units)
         return documents

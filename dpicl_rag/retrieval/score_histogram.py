@@ -95,16 +95,16 @@ def score_histograms(
     checked = check_thresholds(thresholds)
     noise, coins = DiscreteGaussian(sigma), randomness or Randomness()
     rho = histograms_rho(sigma, len(questions), adjacency)
-    found: list[ScoreHistogram] = []
+    histograms: list[ScoreHistogram] = []
     with open_account(ledger, corpus=corpus, caller=caller, rho=rho) as account:
         for question in questions:
             near = scan(source, question, least=checked[-1], where=where)
             bins = bins_of(near.scores, checked)
             counts = np.bincount(bins, minlength=len(checked))[: len(checked)].tolist()
             noisy = tuple(count + noise.draw(coins) for count in counts)
-            found.append(ScoreHistogram(question, checked, noisy, sigma))
+            histograms.append(ScoreHistogram(question, checked, noisy, sigma))
         account.pay(rho)
-    return found
+    return histograms
 
 
 def histograms_rho(

@@ -106,13 +106,13 @@ class Search:
 
     @property
     def noisy(self) -> bool:
-        """Whether units are counted, with noise."""
-        own = self.counted or self.sigma is not None or self.thin_to is not None
-        return own or self.bar.noisy
+        """Units are counted, with noise."""
+        asked = self.counted or self.sigma is not None or self.thin_to is not None
+        return asked or self.bar.noisy
 
     @property
     def exact(self) -> bool:
-        """Whether neither noise nor coins decide what is found."""
+        """Neither noise nor coins decide what is found."""
         return not self.noisy and self.rate == 1
 
     @property
@@ -225,18 +225,21 @@ class Search:
         units = candidates.units
 
         def draw(admitted: Sequence[bool], randomness: Randomness) -> Retrieved:
-            found = candidates.choose(admitted, randomness)
-            bins = np.array([int(unit not in found.units) for unit in units], dtype=np.intp)
+            retrieved = candidates.choose(admitted, randomness)
+            bins = np.array([int(unit not in retrieved.units) for unit in units], dtype=np.intp)
 
             def fetch(places: list[int]) -> UnitDocuments:
-                return {units[place]: found.units[units[place]] for place in places}
+                return {units[place]: retrieved.units[units[place]] for place in places}
 
-            own = self._drawn(bins, fetch, admitted, randomness)
+            narrowed = self._drawn(bins, fetch, admitted, randomness)
             return Retrieved(
-                own.units,
-                [before + more for before, more in zip(found.unit_rho, own.unit_rho, strict=True)],
-                own.count or (found.count and found.count.thinned(self.rate)),
-                found.rate * own.rate,
+                narrowed.units,
+                [
+                    before + more
+                    for before, more in zip(retrieved.unit_rho, narrowed.unit_rho, strict=True)
+                ],
+                narrowed.count or (retrieved.count and retrieved.count.thinned(self.rate)),
+                retrieved.rate * narrowed.rate,
             )
 
         return Candidates(units, draw)

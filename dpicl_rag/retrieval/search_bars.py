@@ -24,13 +24,11 @@ import numpy.typing as npt
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, Stability
+from dpicl_rag.configuration import UNITS
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import NoisyCount
-
-UNITS = 64
-"""How many units an answer over a whole corpus aims to read."""
 
 THRESHOLD = 0.5
 """Least cosine where none is named: chosen without a corpus, for sentence embeddings."""

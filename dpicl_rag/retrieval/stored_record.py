@@ -111,16 +111,16 @@ def find_defects(
         embedder: What questions are embedded with.
     """
     length = vector_length(embedder)
-    found: list[Defect] = []
+    defects: list[Defect] = []
     for record, vector in rows:
         row = comparable(vector, length)
         if isinstance(record, Defect):
-            found.append(record)
+            defects.append(record)
         elif row is None:
-            found.append(Defect(record.id, OTHER_LENGTH))
+            defects.append(Defect(record.id, OTHER_LENGTH))
         elif not (np.isfinite(row).all() and row.any()):
-            found.append(Defect(record.id, NO_VECTOR))
-    return found
+            defects.append(Defect(record.id, NO_VECTOR))
+    return defects
 
 
 def require_kind(corpus: str, recorded: str | None, kind: str) -> bool:

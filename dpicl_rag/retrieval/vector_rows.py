@@ -19,10 +19,18 @@ import numpy.typing as npt
 
 from dpicl_rag._unobserved import Private
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
-from dpicl_rag.retrieval.vectors import NearUnits, on_grid
+from dpicl_rag.retrieval.vectors import (
+    BLOCK,
+    NearUnits,
+    RowIndices,
+    edge,
+    exact_scores,
+    margin,
+    on_grid,
+    rough_scores,
+)
 
 Mask = npt.NDArray[np.bool_]
 Names = Callable[[list[int]], Sequence[str]]
@@ -99,8 +107,8 @@ class VectorRows(Private):
         Raises:
             DamagedError: One differs.
         """
-        for first in range(0, len(self.unit), scoring.BLOCK):
-            self.require_sound(first, min(first + scoring.BLOCK, len(self.unit)))
+        for first in range(0, len(self.unit), BLOCK):
+            self.require_sound(first, min(first + BLOCK, len(self.unit)))
         return UnitVectors(CheckedRows(self), self.unit)
 
     def near(
@@ -114,14 +122,14 @@ class VectorRows(Private):
             rows = np.flatnonzero(counts) if least <= 0 else np.zeros(0, dtype=np.intp)
             return self._best(rows, np.zeros(len(rows)))
         query = self._padded(query)
-        rough = scoring.rough_scores(self.vectors, query, self.require_sound)
+        rough = rough_scores(self.vectors, query, self.require_sound)
         rough[~counts] = -np.inf
-        slack = scoring.margin(self.vectors.shape[1])
+        slack = margin(self.vectors.shape[1])
         if most is not None and len(rough):
             # The edge is rough, too: an exact one is at most a margin below.
-            least = max(least, scoring.edge(rough, self.unit, most) - slack)
+            least = max(least, edge(rough, self.unit, most) - slack)
         rows = np.flatnonzero((rough >= np.float64(least - slack)) & counts)
-        scores = scoring.exact_scores(self.vectors, query, rows)
+        scores = exact_scores(self.vectors, query, rows)
         reach = scores >= least
         return self._best(rows[reach], scores[reach])
 
@@ -158,21 +166,21 @@ class VectorRows(Private):
 
         return NearUnits(names(near.units.tolist()), near.scores, passages)
 
-    def scores(self, question: npt.ArrayLike, rows: scoring.RowIndices) -> npt.NDArray[np.float64]:
+    def scores(self, question: npt.ArrayLike, rows: RowIndices) -> npt.NDArray[np.float64]:
         """Exact scores of some rows; all are 0 for a question of another length."""
         query = on_grid(np.reshape(question, (1, -1)))[0]
         if len(query) != self.dimensions:
             return np.zeros(len(rows))
-        return scoring.exact_scores(self.vectors, self._padded(query), rows)
+        return exact_scores(self.vectors, self._padded(query), rows)
 
-    def rows_of(self, units: Iterable[int]) -> scoring.RowIndices:
+    def rows_of(self, units: Iterable[int]) -> RowIndices:
         """Every row of units, given their numbers."""
         wanted = np.zeros(int(self.unit.max(initial=-1)) + 2, dtype=bool)
         wanted[list(units)] = True
         wanted[-1] = False  # what -1 points to
         return np.flatnonzero(wanted[self.unit])
 
-    def _best(self, rows: scoring.RowIndices, scores: npt.NDArray[np.float64]) -> Near:
+    def _best(self, rows: RowIndices, scores: npt.NDArray[np.float64]) -> Near:
         units, places = np.unique(self.unit[rows], return_inverse=True)
         best = np.full(len(units), -np.inf)
         np.maximum.at(best, places, scores)
@@ -195,8 +203,8 @@ class CheckedRows(Private):
     def __init__(self, rows: VectorRows) -> None:
         self._rows = rows
 
-    def __getitem__(self, rows: scoring.RowIndices, /) -> npt.NDArray[np.float32]:
-        """See `dpicl_rag.retrieval.unit_vectors.Rows`."""
+    def __getitem__(self, rows: RowIndices, /) -> npt.NDArray[np.float32]:
+        """Vectors of some rows, as a `VectorTable` gives them."""
         found = self._rows.vectors[rows]
         found[checksums(found) != self._rows.check[rows]] = 0.0
         return found[:, : self._rows.dimensions]
@@ -243,13 +251,13 @@ class VectorFile(Private):
         block[:, :width] = wide.view(np.uint32)
         block[:, width] = np.asarray(units, dtype=np.uint32)
         block[:, width + 1] = ~block[:, width]
-        found = checksums(wide)
-        block[:, width + 2 :] = found.view(np.uint32).reshape(-1, 2)
+        checks = checksums(wide)
+        block[:, width + 2 :] = checks.view(np.uint32).reshape(-1, 2)
         with self._open() as stream:
             for first, end in _runs(rows):
                 stream.seek(int(rows[first]) * self._words * 4)
                 stream.write(block[first:end].tobytes())
-        return found
+        return checks
 
     def set_units(self, units: Mapping[int, int]) -> None:
         """Give rows to other units; given 0, overwrite the whole row with zeros."""

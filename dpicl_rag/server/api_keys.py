@@ -25,7 +25,7 @@ Role = Literal["caller", "owner"]
 
 PREFIX = "dpk-"
 BYTES = 32
-"""Of a key: nobody guesses it, so a plain hash is as good as a slow one."""
+"""Bytes of a key: nobody guesses it, so a plain hash is as good as a slow one."""
 
 _COLUMNS = "name, id, role, corpora, made, each, a_minute"
 
@@ -85,7 +85,7 @@ class Caller:
     closed: frozenset[str] = frozenset()
 
     def may_ask(self, corpus: str) -> bool:
-        """Whether a corpus is open to this caller."""
+        """True where a corpus is open to this caller."""
         named = self.corpora is None or corpus in self.corpora
         return named and corpus not in self.closed
 
@@ -226,7 +226,7 @@ class KeyFile:
         return self._file.now().read(lambda c: dict(c.execute(query).fetchall()))
 
     def check(self) -> None:
-        """See that keys can be looked up.
+        """Check that keys can be looked up.
 
         Raises:
             KeyFileError: They cannot.
@@ -317,7 +317,7 @@ class RunKey:
         return "RunKey()"
 
     def find(self, key: str) -> Caller | None:
-        """See ``KeyFile.find``."""
+        """The owner, for this key; None for any other."""
         known = secrets.compare_digest(key.encode("utf-8", "replace"), self.text.encode())
         return Caller(None, "owner") if known else None
 

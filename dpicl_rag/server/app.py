@@ -1,4 +1,4 @@
-"""The application: routers over services, and every error in OpenAI's form."""
+"""The application: endpoints over the server's parts, and every error in OpenAI's form."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from dpicl_rag.server.admission import Admission
+from dpicl_rag._validate import place_and_sentence
+from dpicl_rag.server.admission import Admission, ServerLimits
 from dpicl_rag.server.api_keys import KeyFile, RunKey
 from dpicl_rag.server.audits import Auditor
-from dpicl_rag.server.catalogue import Catalogue
+from dpicl_rag.server.dependencies import ServerParts
 from dpicl_rag.server.failures import Failure, Refusal
-from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_guard import RequestGuard
 from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.routers import ROUTERS
 from dpicl_rag.server.routers.upload_endpoints import FORM_BYTES, UPLOAD_PATH
-from dpicl_rag.server.services import Services
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.tool_sessions import ToolSessions
 from dpicl_rag.server.tools import Tools
 from dpicl_rag.server.uploads import Uploads
 
 MOST_BYTES = 64 * 1024
-"""Of a request's body, but for uploads."""
+"""Bytes of a request's body, but for uploads."""
 
 _NOTHING = "there is nothing here; GET /v1/models lists what may be asked"
 _SAID = {
@@ -40,7 +40,7 @@ _SAID = {
 
 
 def create_app(
-    catalogue: Catalogue,
+    service: Service,
     keys: KeyFile | None = None,
     limits: ServerLimits | None = None,
     request_log: RequestLog | None = None,
@@ -49,11 +49,11 @@ def create_app(
     auditor: Auditor | None = None,
     syncs: RegularSyncs | None = None,
 ) -> FastAPI:
-    """The server. Its services are ``app.state.services``.
+    """The server. Its parts are ``app.state.parts``.
 
     Args:
-        catalogue: What is served.
-        keys: Who may ask; None lets in who has the key of this run, ``services.run_key``.
+        service: What is served.
+        keys: Who may ask; None lets in who has the key of this run, ``parts.run_key``.
         limits: How much at once.
         request_log: Where a line about every question goes; nowhere by default.
         uploads: Where owners' uploads go; None takes none.
@@ -61,15 +61,15 @@ def create_app(
         syncs: Bring the corpora up to date; None leaves that to others.
     """
     admission = Admission(limits or ServerLimits())
-    services = Services(
-        catalogue=catalogue,
+    parts = ServerParts(
+        service=service,
         keys=keys,
         run_key=RunKey() if keys is None else None,
         admission=admission,
         request_log=request_log or RequestLog(),
         uploads=uploads,
         auditor=auditor,
-        tool_sessions=ToolSessions(Tools(catalogue, admission)),
+        tool_sessions=ToolSessions(Tools(service, admission)),
         syncs=syncs,
     )
     app = FastAPI(
@@ -86,9 +86,9 @@ def create_app(
             Refusal: _refused,
         },
     )
-    app.state.services = services
+    app.state.parts = parts
     most_bytes = partial(_most_bytes, uploads)
-    app.add_middleware(RequestGuard, most_bytes=most_bytes, told=services.told)
+    app.add_middleware(RequestGuard, most_bytes=most_bytes, told=parts.told)
     for router in ROUTERS:
         app.include_router(router)
     return app
@@ -96,15 +96,14 @@ def create_app(
 
 @asynccontextmanager
 async def _closing(app: FastAPI) -> AsyncIterator[None]:
-    async with app.state.services.running():
+    async with app.state.parts.running():
         yield
-    await app.state.services.close()
+    await app.state.parts.close()
 
 
 async def _malformed(_: Request, error: RequestValidationError) -> JSONResponse:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if part != "body")[:128]
-    return Refusal(400, f"{place or 'body'}: {first['msg']}", param=place or None).response()
+    place, sentence = place_and_sentence(error)
+    return Refusal(400, sentence if place else f"body: {sentence}", param=place or None).response()
 
 
 async def _unknown(_: Request, error: HTTPException) -> JSONResponse:

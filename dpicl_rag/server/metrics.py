@@ -62,7 +62,7 @@ class _Open(CollectorRegistry):
         self._caller = caller
 
     def collect(self) -> Iterable[Metric]:
-        """See Prometheus."""
+        """Metrics as Prometheus collects them."""
         for metric in self._every.collect():
             metric.samples = [
                 one for one in metric.samples if self._caller.may_ask(one.labels.get("corpus", ""))

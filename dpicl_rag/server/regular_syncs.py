@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.child_command import own_command, run_command
+from dpicl_rag.server.service import Service
 
 SyncCommand = Callable[[str], Sequence[str]]
 """A command line, from the name of a corpus."""
@@ -45,18 +45,18 @@ class RegularSyncs:
     leads_by: float = LEADS_BY
     _failing: set[str] = field(default_factory=set)
 
-    async def run(self, catalogue: Catalogue) -> None:
+    async def run(self, service: Service) -> None:
         """Go on until cancelled; what is under way then is interrupted, and goes on next time.
 
         Args:
-            catalogue: What is served, also what is offered later.
+            service: What is served, also what is offered later.
         """
         under_way: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
-                for name in list(catalogue.corpora):
+                for name in list(service.corpora):
                     if name not in under_way or under_way[name].done():
-                        under_way[name] = asyncio.create_task(self._sync(name, catalogue))
+                        under_way[name] = asyncio.create_task(self._sync(name, service))
                         await asyncio.wait([under_way[name]], timeout=self.leads_by)
                 await asyncio.sleep(self.every)
         finally:
@@ -65,13 +65,20 @@ class RegularSyncs:
             if under_way:
                 await asyncio.wait(under_way.values())
 
-    async def _sync(self, name: str, catalogue: Catalogue) -> None:
-        self._note(name, await self._failures(name, catalogue))
+    async def _sync(self, name: str, service: Service) -> None:
+        failures = await self._failures(name, service)
+        for line in failures:
+            self.tell(f"sync of {name}: {line}")
+        if failures:
+            self._failing.add(name)
+        elif name in self._failing:
+            self._failing.discard(name)
+            self.tell(f"sync of {name}: it goes through again")
 
-    async def _failures(self, name: str, catalogue: Catalogue) -> list[str]:
-        """What a sync has failed by, a line for each source. It raises nothing."""
+    async def _failures(self, name: str, service: Service) -> list[str]:
+        """Failures of a sync, a line for each source. It raises nothing."""
         try:
-            if not await in_thread(_is_following, catalogue.corpora[name].counted):
+            if not await in_thread(_is_following, service.corpora[name].counted):
                 return []
             ended = await run_command(self.command(name), most_seconds=self.most_seconds)
         except DPICLError as error:
@@ -83,15 +90,6 @@ class RegularSyncs:
         if ended.status == 0:
             return []
         return ended.errors or [f"it ended with status {ended.status}"]
-
-    def _note(self, name: str, failures: Sequence[str]) -> None:
-        for line in failures:
-            self.tell(f"sync of {name}: {line}")
-        if failures:
-            self._failing.add(name)
-        elif name in self._failing:
-            self._failing.discard(name)
-            self.tell(f"sync of {name}: it goes through again")
 
 
 def sync_command(*options: str, config: str | None = None) -> SyncCommand:
@@ -106,5 +104,5 @@ def sync_command(*options: str, config: str | None = None) -> SyncCommand:
 
 
 def _is_following(source: object) -> bool:
-    """Whether it is a corpus of ours that knows where its documents are."""
+    """True for a corpus of ours that knows where its documents are."""
     return isinstance(source, Corpus) and bool(source.followed.sources())

@@ -51,7 +51,7 @@ class RequestGuard:
         self._told = told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Answer one request, by ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

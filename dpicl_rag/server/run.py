@@ -1,7 +1,8 @@
-"""Run and shutdown of the server, without losing an answer that is under way."""
+"""Run and shutdown of the server: its connections, and no answer under way that is lost."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import math
 import os
@@ -14,12 +15,14 @@ from functools import partial
 from threading import Timer
 from types import FrameType
 
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server.admission import Admission
-from dpicl_rag.server.delivery import MOST, SECONDS, Connection
+from dpicl_rag.server.admission import Admission, busy
+from dpicl_rag.server.failures import Refusal
 
 if sys.platform != "win32":
     import resource
@@ -34,6 +37,73 @@ CLOSING = 1
 LAST = 7.0
 """Seconds after a signal in which the process has ended, whatever a thread still does. Nothing that
 was released goes unpaid: what a token may cost stands in the ledger before it is drawn."""
+
+REQUEST_SECONDS = 20.0
+"""Seconds for a client to send a request, from when it may."""
+
+MOST_CONNECTIONS = 2048
+"""Connections at once."""
+
+_CROWDED = busy("too many connections are open; ask again in a few seconds").response()
+
+
+class Connection(H11Protocol):
+    """HTTP/1.1 as uvicorn speaks it, which waits for half a header for ever."""
+
+    _clock: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, or refuse where too many connections are open."""
+        crowded = len(self.connections) > MOST_CONNECTIONS
+        self.app = _CROWDED if crowded else self.config.loaded_app
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Wait no more."""
+        self._stop()
+        super().connection_lost(error)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, in the form of the other errors."""
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE) or (
+            self.cycle is not None and self.cycle.response_started
+        ):
+            self.transport.close()
+            return
+        response = Refusal(400, "this is not a request of HTTP/1.1").response()
+        headers = [*response.raw_headers, (b"connection", b"close")]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=bytes(response.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _watch(self) -> None:
+        """The clock runs while it is the client's turn; what comes bit by bit does not stop it."""
+        answered = self.cycle is None or self.cycle.response_complete
+        theirs = answered and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        if not theirs:
+            self._stop()
+        elif self._clock is None and not self.transport.is_closing():
+            self._clock = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+
+    def _stop(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
 
 
 class DrainingServer(uvicorn.Server):
@@ -70,19 +140,19 @@ class DrainingServer(uvicorn.Server):
         gc.freeze()  # what a process holds that ends is not looked through once more
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """See uvicorn."""
+        """Start listening, and tell that."""
         await super().startup(sockets)
         if self.started:
             self._on_start()
 
     async def on_tick(self, counter: int) -> bool:
-        """See uvicorn. Until the last answer has ended, callers are asked to come back."""
+        """True when it stops. Until the last answer has ended, callers are asked to come back."""
         done = await super().on_tick(counter)
         drained = not self._admission.inside or time.monotonic() > self._patient_until
         return done and (drained or self.force_exit)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """See uvicorn."""
+        """End on a signal: answers first."""
         if not self._admission.draining:
             self._patient_until = time.monotonic() + GRACE
             if self._is_process:
@@ -106,12 +176,12 @@ def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
     Raises:
         ConfigurationError: No keys were made for the network.
     """
-    if app.state.services.run_key is not None and host not in LOOPBACK:
+    if app.state.parts.run_key is not None and host not in LOOPBACK:
         raise ConfigurationError(
             f"without keys the server listens on this machine only, not on {host}; make a key "
             "with `dpicl-rag keys add NAME`"
         )
-    _allow_connections(MOST + 256)
+    _allow_connections(MOST_CONNECTIONS + 256)
     config = uvicorn.Config(
         app,
         host=host,
@@ -124,9 +194,9 @@ def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
         log_level="error",  # what is no HTTP is answered, and no news
         server_header=False,
         timeout_graceful_shutdown=CLOSING,
-        timeout_keep_alive=int(SECONDS),
+        timeout_keep_alive=int(REQUEST_SECONDS),
     )
-    return DrainingServer(config, app.state.services.admission)
+    return DrainingServer(config, app.state.parts.admission)
 
 
 def _end_after(seconds: float) -> None:

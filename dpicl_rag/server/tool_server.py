@@ -1,16 +1,19 @@
-"""The tools as a server of the Model Context Protocol, by its official SDK."""
+"""The tools as a server of the Model Context Protocol, by its official SDK: calls, and pipes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import asyncio
+from collections.abc import Callable, Coroutine, MutableMapping
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TextIO, TypeVar
 
 import anyio
+from anyio import CancelScope
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
+from mcp.server.stdio import stdio_server
 from mcp.types import (
     CallToolRequest,
     CallToolResult,
@@ -19,9 +22,62 @@ from mcp.types import (
     ServerResult,
 )
 
+from dpicl_rag.server.admission import Admission, ServerLimits
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.one_task import one_task
+from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_log import Exchange
-from dpicl_rag.server.tool_visit import Visit
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.tools import INSTRUCTIONS, ToolCall, Tools
+
+T = TypeVar("T")
+
+_NO_RATE = 10**9  # one caller, whose machine this is
+
+
+class Visit:
+    """One request of a client: it brings one call at most.
+
+    Args:
+        caller: Who visits.
+        state: Takes the exchange, for the log.
+    """
+
+    def __init__(self, caller: Caller, state: MutableMapping[str, Any] | None = None) -> None:
+        self.caller = caller
+        self._state = {} if state is None else state
+        self._left = asyncio.Event()
+        self._working: asyncio.Task[Any] | None = None
+
+    async def run(self, work: Callable[[Exchange], Coroutine[Any, Any, T]]) -> T | None:
+        """The result of a call, which ends where the client leaves or cancels it.
+
+        Returns:
+            None if the client has left.
+        """
+        exchange = self._state["exchange"] = Exchange(caller=self.caller.name)
+        if self._left.is_set():
+            return None
+        # A task beside those of the SDK. Their cancel scopes cancel again at every step, and
+        # would cut short the end that pays and refunds.
+        working = self._working = asyncio.create_task(work(exchange))
+        leaving = asyncio.create_task(self._left.wait())
+        try:
+            await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not working.done():
+                exchange.left = True
+                working.cancel()
+                with CancelScope(shield=True):
+                    await asyncio.wait([working])
+        return None if working.cancelled() else working.result()
+
+    async def left(self) -> None:
+        """The client has left, or has its answer. When this returns the call has ended."""
+        self._left.set()
+        if self._working is not None:
+            await asyncio.wait([self._working])
 
 
 def make_tool_server(tools: Tools, visit_of: Callable[[Any], Visit], **options: Any) -> Server[Any]:
@@ -66,3 +122,34 @@ async def _tell(session: ServerSession, token: str | int | None, request: str, p
     # Who has left hears nothing; the call ends with the visit.
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
         await session.send_progress_notification(token, part, 1.0, related_request_id=request)
+
+
+async def serve_tools(
+    service: Service, caller: Caller, output: TextIO, syncs: RegularSyncs | None = None
+) -> None:
+    """Serve over standard input and output, for the program that started this one.
+
+    It ends when standard input ends; then calls under way have ended, and all is closed.
+
+    Args:
+        service: What is served. It is closed.
+        caller: Whose budget pays, and whose memory it is.
+        output: Where the protocol is written.
+        syncs: Bring the corpora up to date; None leaves that to others.
+    """
+    limits = ServerLimits()
+    most = limits.together + limits.waiting
+    admission = Admission(ServerLimits(each=most, a_minute=_NO_RATE))
+    server = make_tool_server(Tools(service, admission), lambda _: Visit(caller))
+    try:
+        async with AsyncExitStack() as stack:
+            if syncs is not None:
+                await stack.enter_async_context(one_task(syncs.run(service)))
+            pipes = stdio_server(stdout=anyio.wrap_file(output))
+            read, write = await stack.enter_async_context(pipes)
+            await server.run(read, write, server.create_initialization_options())
+    except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # nobody reads any more
+    finally:
+        admission.drain()
+        await admission.end(service.close)

@@ -19,10 +19,9 @@ from sse_starlette.sse import AppStatus
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from dpicl_rag.server.admission import limited
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.limits import limited
-from dpicl_rag.server.tool_server import make_tool_server
-from dpicl_rag.server.tool_visit import Visit
+from dpicl_rag.server.tool_server import Visit, make_tool_server
 from dpicl_rag.server.tools import Tools
 
 IDLE = 600.0
@@ -73,7 +72,7 @@ class ToolSessions:
         return self._manager.run()
 
     def response(self, caller: Caller) -> Response:
-        """Of a caller: reads the request that it answers."""
+        """Response to a caller; it reads the request that it answers."""
         return _Visited(self, caller)
 
     async def handle(self, visit: Visit, scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,7 +111,7 @@ class ToolSessions:
 
 
 class _Visited(Response):
-    """What the SDK answers."""
+    """The SDK's response."""
 
     def __init__(self, sessions: ToolSessions, caller: Caller) -> None:
         super().__init__()
@@ -120,7 +119,7 @@ class _Visited(Response):
         self._caller = caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
+        """Send it, by ASGI."""
         state = scope["state"]
         visit = state["visit"] = Visit(self._caller, state)
         await self._sessions.handle(visit, scope, receive, send)

@@ -1,6 +1,6 @@
 """Tools that agents call over MCP: questions, numbers and budgets of corpora.
 
-They are the endpoints of the server again: the same catalogue answers, the same admission lets
+They are the endpoints of the server again: the same service answers, the same admission lets
 in, and the same sentences refuse.
 """
 
@@ -9,23 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from dpicl_rag.requests import Kind
-from dpicl_rag.server import views
+from dpicl_rag.server import served_request
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.failures import Refusal, refusal
-from dpicl_rag.server.protocol import guarantee
 from dpicl_rag.server.request_log import Exchange
-from dpicl_rag.server.served_answer import ServedAnswer, news
-from dpicl_rag.server.tool_arguments import ARGUMENTS, Arguments
-from dpicl_rag.server.tool_results import (
+from dpicl_rag.server.served_request import ServedRequest
+from dpicl_rag.server.service import Service
+from dpicl_rag.server.tool_schemas import (
+    ARGUMENTS,
     AnswerResult,
+    Arguments,
     BudgetResult,
     CountResult,
     SurveyResult,
@@ -69,20 +68,20 @@ class ToolCall:
 
 
 class Tools:
-    """What is called.
+    """Tools as they are listed and called.
 
     Args:
-        catalogue: Answers.
+        service: Answers.
         admission: Lets in.
     """
 
-    def __init__(self, catalogue: Catalogue, admission: Admission) -> None:
-        self._catalogue = catalogue
+    def __init__(self, service: Service, admission: Admission) -> None:
+        self._service = service
         self._admission = admission
 
     def listed(self, caller: Caller) -> list[Tool]:
         """Tools for a caller: none where no corpus may be asked."""
-        corpora = self._catalogue.open_to(caller)
+        corpora = self._service.open_to(caller)
         return [kind.described(corpora) for kind in _KINDS.values()] if corpora else []
 
     async def called(
@@ -96,9 +95,11 @@ class Tools:
             given: Its arguments.
         """
         try:
-            kind = _kind(name)
+            if name not in _KINDS:
+                raise Refusal(404, f"there is no such tool; there are {', '.join(_KINDS)}")
+            kind = _KINDS[name]
             arguments = kind.arguments.of(given)
-            if arguments.corpus not in self._catalogue.open_to(call.caller):
+            if arguments.corpus not in self._service.open_to(call.caller):
                 raise Refusal(
                     404,
                     "there is no such corpus here; the schema of this tool lists those you may ask",
@@ -120,31 +121,26 @@ class Tools:
             structuredContent=result.model_dump(mode="json"),
         )
 
-    async def _ask(self, call: ToolCall, given: Arguments) -> dict[str, Any]:
-        answering = ServedAnswer(
-            self._catalogue,
-            self._admission,
-            given.corpus,
-            call.caller,
-            given.request("answer"),
-            call.exchange,
+    def _served(self, kind: Kind, call: ToolCall, given: Arguments) -> ServedRequest:
+        request, exchange = given.request(kind), call.exchange
+        return ServedRequest(
+            self._service, self._admission, given.corpus, call.caller, request, exchange
         )
+
+    async def _ask(self, call: ToolCall, given: Arguments) -> dict[str, Any]:
+        answering = self._served("answer", call, given)
         async with answering.begun():
-            async for piece in news(answering):
+            async for piece in answering.news():
                 if isinstance(piece, float):
                     await call.tell(piece)
             answer = await answering.ended()
-        return {"text": answer.text, **guarantee.privacy(answer)}
+        return {"text": answer.text, **served_request.privacy(answer)}
 
-    async def _number(self, kind: Kind, call: ToolCall, given: Arguments) -> dict[str, Any]:
-        asked = given.request(kind)
-        async with self._admission.place(call.caller):
-            counting = partial(self._catalogue.numbers, given.corpus, call.caller, asked)
-            found = await self._admission.take_steps(counting)
-        return found.as_dict()
+    async def _count(self, kind: Kind, call: ToolCall, given: Arguments) -> dict[str, Any]:
+        return (await self._served(kind, call, given).counted()).as_dict()
 
     async def _budget(self, call: ToolCall, given: Arguments) -> dict[str, Any]:
-        return await asyncio.to_thread(views.budget, self._catalogue, given.corpus, call.caller)
+        return await asyncio.to_thread(self._service.budget, given.corpus, call.caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +202,7 @@ _KINDS = {
             ARGUMENTS["count"],
             CountResult,
             _SPENDS,
-            lambda tools, *given: tools._number("count", *given),
+            lambda tools, *given: tools._count("count", *given),
         ),
         _Kind(
             "tally",
@@ -216,7 +212,7 @@ _KINDS = {
             ARGUMENTS["tally"],
             TallyResult,
             _SPENDS,
-            lambda tools, *given: tools._number("tally", *given),
+            lambda tools, *given: tools._count("tally", *given),
         ),
         _Kind(
             "survey",
@@ -226,7 +222,7 @@ _KINDS = {
             ARGUMENTS["survey"],
             SurveyResult,
             _SPENDS,
-            lambda tools, *given: tools._number("survey", *given),
+            lambda tools, *given: tools._count("survey", *given),
         ),
         _Kind(
             "budget",
@@ -239,9 +235,3 @@ _KINDS = {
         ),
     )
 }
-
-
-def _kind(name: str) -> _Kind:
-    if name not in _KINDS:
-        raise Refusal(404, f"there is no such tool; there are {', '.join(_KINDS)}")
-    return _KINDS[name]

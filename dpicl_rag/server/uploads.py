@@ -26,8 +26,8 @@ from dpicl_rag.loaders import LoadReport, LoadResult, load
 from dpicl_rag.loaders.shared_keys import MOST_UNITS
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.server.admission import Admission
-from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.jobs import Job
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.settings import CorpusSettings
 
 _LONGEST = 120  # characters of a file's name
@@ -62,7 +62,7 @@ class Uploads:
 
     path: str | Path | None
     embedder: Embedder
-    settings: CorpusSettings = field(default_factory=CorpusSettings)
+    settings: CorpusSettings = field(default_factory=CorpusSettings.create)
     most_bytes: int = 200 * 2**20
     _opened: list[Corpus] = field(default_factory=list)
     _begun: set[str] = field(default_factory=set)
@@ -84,30 +84,30 @@ class Uploads:
         """The settings of an answer of what is uploaded here. Public."""
         return PrivacyConfig.create(**self.settings.privacy)
 
-    def is_taken(self, corpus: str, catalogue: Catalogue) -> bool:
-        """Whether a name that is not served was not begun here, and is that of another corpus.
+    def is_taken(self, corpus: str, service: Service) -> bool:
+        """True for a name that is not served, was not begun here, and is that of another corpus.
 
         It is, if the store or the ledger knows it: what a ledger knows has a budget, and was asked.
         """
-        if corpus in catalogue.corpora or corpus in self._begun:
+        if corpus in service.corpora or corpus in self._begun:
             return False
-        return corpus in Corpus.names(self.path) or catalogue.ledger.knows(corpus)
+        return corpus in Corpus.names(self.path) or service.ledger.knows(corpus)
 
-    def give_budget(self, corpus: str, catalogue: Catalogue, epsilon: float | None) -> None:
+    def give_budget(self, corpus: str, service: Service, epsilon: float | None) -> None:
         """Give a corpus its budget, before there is anything to answer from.
 
         Args:
             corpus: Its name.
-            catalogue: Where it will be served.
+            service: Where it will be served.
             epsilon: What all its answers may reveal, ever; None leaves the budget that there is. A
                 new corpus that has none may reveal in all what the settings let one answer reveal.
         """
         self._begun.add(corpus)
         if epsilon is None:
-            if corpus in catalogue.corpora or catalogue.has_budget(corpus):
+            if corpus in service.corpora or service.has_budget(corpus):
                 return
             epsilon = self.config.epsilon
-        catalogue.ledger.set_budget(corpus=corpus, epsilon=epsilon, delta=self.config.delta)
+        service.ledger.set_budget(corpus=corpus, epsilon=epsilon, delta=self.config.delta)
 
     def keep(self, corpus: str, name: str, content: IO[bytes]) -> Path:
         """Copy an upload to a private file.
@@ -134,7 +134,7 @@ class Uploads:
         return path
 
     async def ingest(
-        self, job: Job, catalogue: Catalogue, admission: Admission, path: Path, unit: Unit
+        self, job: Job, service: Service, admission: Admission, path: Path, unit: Unit
     ) -> dict[str, Any]:
         """Read an upload into a corpus and serve that; the file is gone afterwards.
 
@@ -144,7 +144,7 @@ class Uploads:
         """
         embedder = _WaitingUpload(self.embedder, admission, asyncio.get_running_loop())
         try:
-            return await in_thread(self._ingest, job, catalogue, embedder, path, unit)
+            return await in_thread(self._ingest, job, service, embedder, path, unit)
         finally:
             path.unlink(missing_ok=True)
 
@@ -156,7 +156,7 @@ class Uploads:
         self._lock.release()
 
     def _ingest(
-        self, job: Job, catalogue: Catalogue, embedder: Embedder, path: Path, unit: Unit
+        self, job: Job, service: Service, embedder: Embedder, path: Path, unit: Unit
     ) -> dict[str, Any]:
         loaded = self._load(job, path, unit)
         if unit.unit is None and job.corpus not in Corpus.names(self.path):
@@ -167,14 +167,14 @@ class Uploads:
             added = target.add(
                 loaded.documents,
                 partial(job.at, "Embedding passages"),
-                ledger=catalogue.ledger,
+                ledger=service.ledger,
             )
         finally:
             target.close()
-        if job.corpus not in catalogue.corpora:
+        if job.corpus not in service.corpora:
             corpus = Corpus.open(job.corpus, self.path, embedder=self.embedder)
             self._opened.append(corpus)
-            catalogue.offer(job.corpus, self.settings.served(corpus))
+            service.offer(job.corpus, self.settings.served(corpus))
         units = len({document.unit for document in loaded.documents})
         return _account(loaded.report, units, added)
 
@@ -211,11 +211,11 @@ class _WaitingUpload:
 
     @property
     def fingerprint(self) -> str:
-        """See ``Embedder``."""
+        """Fingerprint of the embedder."""
         return self._inner.fingerprint
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
-        """See ``Embedder``."""
+        """Vectors of one batch, in its turn."""
         turn = self._turns.take(lambda: self._inner.embed(texts, query=query))
         return asyncio.run_coroutine_threadsafe(turn, self._loop).result()
 

@@ -5,37 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from dpicl_rag.accounting import rho_to_epsilon
-from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.ledger import ScopeStatus
+from dpicl_rag.ledger.budgets import delta_of_rho, standing
 from dpicl_rag.ledger.fixed_point import affordable
-from dpicl_rag.ledger.status import delta_of_rho, standing
-from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.catalogue import Catalogue
-
-DELTA = 1e-5
-"""At which epsilon of an owner's budget is given, where nothing else is said."""
 
 
-def budget(catalogue: Catalogue, name: str, caller: Caller) -> dict[str, Any]:
-    """Budgets that an answer comes out of, and how many answers they pay for."""
-    config, price = catalogue.config(name), catalogue.price(name)
-    scopes = [
-        {**scope(one, config.delta, price), **_answers(one, price)}
-        for one in catalogue.budgets(name, caller)
-    ]
-    answers = [one["answers_left"] for one in scopes]
-    return {
-        "model": name,
-        "epsilon": config.epsilon,
-        "delta": config.delta,
-        "answers_left": min((left for left in answers if left is not None), default=None),
-        "calls": catalogue.calls(name),
-        "scopes": scopes,
-    }
-
-
-def scope(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
+def scope_view(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
     """One budget. All of it is public; see ``ScopeStatus``.
 
     Args:
@@ -61,16 +37,7 @@ def scope(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
     }
 
 
-def owned(catalogue: Catalogue, one: ScopeStatus, delta: float = DELTA) -> dict[str, Any]:
-    """A budget as its owner sees it: a caller's pays for answers of the most expensive corpus."""
-    names = [one.name] if one.kind == "corpus" else list(catalogue.corpora)
-    price = max(
-        map(catalogue.price, names), default=PrivacyConfig.create(delta=delta).rho(booked=True)
-    )
-    return scope(one, delta, price)
-
-
-def remembered(entry: Entry) -> dict[str, Any]:
+def entry_view(entry: Entry) -> dict[str, Any]:
     """An answer that was released before."""
     return {
         "model": entry.corpus,
@@ -85,7 +52,7 @@ def remembered(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _answers(one: ScopeStatus, price: float) -> dict[str, Any]:
+def answers_of(one: ScopeStatus, price: float) -> dict[str, Any]:
     """Answers that a budget pays for in a period and from now on, by the public bound."""
     budget = one.budget if one.unit_budget is None else one.unit_budget
     left = affordable(one.unit_remaining, price)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpicl_rag._lazy import importing
+from dpicl_rag._packaged import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.stores.cached_vectors import InMemoryVectors

@@ -122,7 +122,7 @@ class Cached(Private):
         allowed: Mask | None,
         fetch: FetchRows,
     ) -> NearUnits:
-        """See `VectorRows.scan`."""
+        """Units near a question; see `VectorRows.scan`."""
         return self.rows.scan(question, least, most, allowed, self._named, fetch)
 
     def _named(self, units: list[int]) -> list[str]:
@@ -218,7 +218,7 @@ class CachedVectors(Private):
         return found
 
     def is_damaged(self, cached: Cached) -> bool:
-        """Whether a row is not what was written."""
+        """Test for a row that is not what was written."""
         try:
             cached.rows.require_sound(0, len(cached.rows.unit))
         except DamagedError:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from dpicl_rag._packaged import optional
 from dpicl_rag._unobserved import unobserved
@@ -25,13 +25,8 @@ if TYPE_CHECKING:
 
 NO_TELEMETRY = "chromadb.telemetry.product.posthog.Posthog"  # Chroma's default, which is idle
 
-
 _PORTS = {"http": 8000, "https": 443}
-
-
 _SECONDS = 10.0  # until a server has said that it is there
-
-
 _FOLDERS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 
@@ -71,12 +66,7 @@ class ChromaAddress:
             raise _unreadable()
         return cls(parts.scheme, parts.hostname, port or _PORTS[parts.scheme])
 
-    @property
-    def name(self) -> str:
-        """The name of this machine's own files for the server."""
-        return f"chroma-at-{quote(self.host, safe='')}-{self.port}"
-
-    def connect(self, tenant: str, database: str) -> ClientAPI:
+    def connect(self) -> ClientAPI:
         """A client of the server, to be closed by the caller.
 
         Raises:
@@ -100,8 +90,6 @@ class ChromaAddress:
                     anonymized_telemetry=False,
                     chroma_product_telemetry_impl=NO_TELEMETRY,
                 ),
-                tenant=tenant,
-                database=database,
             )
         except Exception:
             raise CorpusError(
@@ -141,7 +129,7 @@ def opened(place: str | Path) -> Iterator[ClientAPI]:
 
     address = ChromaAddress.of(place)
     if address is not None:
-        client = address.connect("default_tenant", "default_database")
+        client = address.connect()
         try:
             yield client
         finally:

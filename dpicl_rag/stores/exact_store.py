@@ -107,15 +107,15 @@ class ExactStore(ExactSource):
     ) -> NearUnits:
         filter = filter_from(where)
         query = on_grid(np.reshape(question, (1, -1)))[0]
-        found = self._guarded(filter, lambda store: _scanned(store, query, least, most))
-        units = list(found)
+        scored = self._guarded(filter, lambda store: _scanned(store, query, least, most))
+        units = list(scored)
 
         def fetch(places: list[int]) -> list[tuple[StoredRecord, float]]:
             # For nothing, too: a store that refuses shall not do so only where there is something.
             chosen = [units[place] for place in places]
             return self._guarded(filter, lambda store: _passages(store, chosen, query))
 
-        return NearUnits(units, np.array(list(found.values()), dtype=np.float64), fetch)
+        return NearUnits(units, np.array(list(scored.values()), dtype=np.float64), fetch)
 
     def check(self) -> list[Defect]:
         """Records that questions do not find, and why: no text, no unit, no usable vector.
@@ -199,13 +199,13 @@ def _bound(store: StoreReading, query: QuestionVector, most: int) -> float:
 
 def _scored(store: StoreReading, query: QuestionVector, least: float) -> dict[str, float]:
     """Every unit whose best passage reaches ``least``, and its exact score."""
-    found: dict[str, float] = {}
+    scored: dict[str, float] = {}
     for batch in _batches(store.near(query, least - margin(len(query)))):
         scores = exact_scores([row.vector for row in batch], query)
         for row, score in zip(batch, scores.tolist(), strict=True):
             if score >= least:
-                found[row.unit] = max(score, found.get(row.unit, -math.inf))
-    return found
+                scored[row.unit] = max(score, scored.get(row.unit, -math.inf))
+    return scored
 
 
 def _batches(rows: Iterable[T]) -> Iterator[list[T]]:

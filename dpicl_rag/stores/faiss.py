@@ -80,7 +80,7 @@ class FaissVectors(ExactStore):
         flat_part(index)
 
     def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
-        """See `ExactStore.read`."""
+        """A reading of the index; see `ExactStore.read`."""
         flat, ids = flat_part(self._index)
         return work(_FaissReading(flat, ids, self._entry, self._unit_field, filter))
 
@@ -109,7 +109,7 @@ def flat_part(index: Any) -> tuple[Any, Sequence[int]]:
 
 @dataclass(repr=False)
 class _FaissReading:
-    """See `StoreReading`."""
+    """A `StoreReading` of a flat index."""
 
     flat: Any
     ids: Sequence[int]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _UNREADABLE = rf"\\u0000|{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
-"""What json may hold and text may not, as escapes: NUL, and halves of surrogate pairs."""
+"""Escapes that json may hold and text may not: NUL, and halves of surrogate pairs."""
 
 
 @dataclass(frozen=True)
@@ -167,24 +167,24 @@ class Statements:
 
     def _passing(self, filter: MetadataFilter) -> list[str]:
         """Conditions that rows meet which pass a filter, and maybe others."""
-        found: list[str] = []
+        conditions: list[str] = []
         kind = self._types.get(self._table.metadata or "")
         for key, values in filter.equal.items():
             strings = all(isinstance(value, str) for value in values)
             if key in self._table.columns:
                 if strings and self._types[key] in ("text", "character varying"):
                     names = ", ".join(map(self._named, values))
-                    found.append(f"{_quoted(key)} IN ({names})")
+                    conditions.append(f"{_quoted(key)} IN ({names})")
             elif kind == "jsonb":  # the operator of LangChain's index
                 alike = (self._named(json.dumps({key: value})) for value in values)
                 column = _quoted(self._table.metadata or "")
-                found.append(
+                conditions.append(
                     "(" + " OR ".join(f"{column} @> CAST({v} AS jsonb)" for v in alike) + ")"
                 )
             elif kind == "json" and strings:
                 names = ", ".join(map(self._named, values))
-                found.append(f"{self._text_of(key)} IN ({names})")
-        return found
+                conditions.append(f"{self._text_of(key)} IN ({names})")
+        return conditions
 
     def _named(self, value: str) -> str:
         """A parameter with this value, which is public."""

@@ -92,7 +92,7 @@ class PgVectors(ExactStore):
             )
 
     def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
-        """See `ExactStore.read`."""
+        """A reading of the table in one transaction; see `ExactStore.read`."""
 
         def on(connection: Connection) -> T:
             _set_locally(connection, _EXACTLY)
@@ -154,7 +154,7 @@ def quieted(engine: Engine) -> Engine:
 
 @dataclass(frozen=True, repr=False)
 class _PgReading:
-    """See `StoreReading`."""
+    """A `StoreReading` of a table, in one transaction."""
 
     connection: Connection
     statements: Statements

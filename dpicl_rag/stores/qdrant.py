@@ -78,7 +78,7 @@ class QdrantVectors(ExactStore):
         self._vector = vector
 
     def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
-        """See `ExactStore.read`."""
+        """A reading of the collection; see `ExactStore.read`."""
         config = self._client.get_collection(self._collection).config
         _require_cosines(config.params.vectors, self._vector)
         strict = config.strict_mode_config
@@ -207,7 +207,7 @@ def _written(unit: str) -> list[float | bool]:
 
 @dataclass(frozen=True, repr=False)
 class _QdrantReading:
-    """See `StoreReading`."""
+    """A `StoreReading` of a collection."""
 
     client: QdrantClient
     collection: str

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.prices import Price
 from dpicl_rag.answering.answer_plan import accounts_individually
-from dpicl_rag.answering.plan import Plan, Price
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
@@ -30,7 +31,7 @@ _SEARCH = "the units that are asked, and their number"
 
 
 def units_of_a_step(tokens: int) -> int:
-    """How many units are read in one step of a count. Public.
+    """Number of units that one step of a count reads. Public.
 
     Args:
         tokens: Most tokens of a unit's row.
@@ -110,7 +111,7 @@ class ThemeCounts:
 
     @property
     def rho(self) -> float:
-        """What both cost any unit, zCDP."""
+        """Price of both for any unit, zCDP."""
         return self.words.rho + self.shares.rho
 
     def smallest(self, sample: float = 1.0) -> int:

@@ -1,7 +1,8 @@
-"""The public methods that count units: ``count``, ``tally`` and ``survey``."""
+"""Methods that count units, ``count``, ``tally`` and ``survey``, and questions that need them."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, Privat
 
 
 class CountsUnits(ABC):
-    """What runs requests, and so counts units."""
+    """Public methods of a model that counts units."""
 
     @abstractmethod
     def run(
@@ -31,7 +32,7 @@ class CountsUnits(ABC):
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateCount:
-        """How many units say yes to a question: a noisy count, with an interval.
+        """Count the units that say yes to a question, with noise and an interval.
 
         Each unit says yes or no by itself; under individual accounting one that says no pays
         nothing.
@@ -67,7 +68,7 @@ class CountsUnits(ABC):
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateTally:
-        """How many units say each of several labels: noisy counts, with intervals.
+        """Count the units that say each of several labels, with noise and intervals.
 
         Args:
             question: Public text that each unit answers with a label.
@@ -104,7 +105,7 @@ class CountsUnits(ABC):
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateSurvey:
-        """What the units are about: themes of public words, and how many units are of each.
+        """Survey the units: themes of public words, and how many units are of each.
 
         By the vectors that a corpus stores; no language model reads anything. A unit votes for the
         public words nearest to its passages, or to the phrases that a reader says of it. Words of
@@ -138,3 +139,27 @@ class CountsUnits(ABC):
     acount = in_worker(count)
     atally = in_worker(tally)
     asurvey = in_worker(survey)
+
+
+# Questions for a number of units, which no unit could say. English.
+_UNITS = (
+    "people|persons|customers?|clients?|users?|patients?|threads?|tickets?|mails?|emails?|"
+    "messages?|documents?|records?|notes?|reports?|cases?|complaints?|orders?|employees?|members?|"
+    "others|of them"
+)
+_ASKS = re.compile(
+    rf"\bhow\s+many\s+(?:\w+\s+)?(?:{_UNITS})\b"
+    r"|\bwhat\s+(?:share|percentage|proportion|fraction|part)\s+of\b"
+    r"|\bhow\s+(?:often|common|frequent(?:ly)?)\b"
+    r"|\b(?:most|least)\s+(?:often|frequent(?:ly)?|common(?:ly)?)\b",
+    re.IGNORECASE,
+)
+
+
+def asks_number(question: str) -> bool:
+    """True of a question that asks how many units say something, or what most of them do.
+
+    Args:
+        question: Public text. "How many days does a refund take?" asks for a fact.
+    """
+    return _ASKS.search(question) is not None

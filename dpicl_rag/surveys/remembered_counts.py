@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,6 +15,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
+from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.retrievers import Documents, all_units, shaped_by
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
@@ -24,69 +25,57 @@ _OF_WHOLE_UNITS = "What are the documents about?"  # of a survey that asks nothi
 _ROUNDING = 1e-9  # of an epsilon that is turned into rho
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """Where counts of one corpus are kept, and whether a kept one will do.
+def remembered_or_released(
+    memory: AnswerMemory | None,
+    kind: type[R],
+    request: Request,
+    shaping: tuple[object, ...],
+    config: PrivacyConfig,
+    release: Callable[[], R],
+) -> R:
+    """A result released before, if it has no more noise than is asked for; else a new one.
 
-    Attributes:
+    Args:
         memory: Of the corpus that is counted; None keeps nothing.
-        fresh: Count again what is kept.
+        kind: A count, a tally or a survey.
+        request: What units are asked, and whether they are asked again. Public.
+        shaping: All else that shapes it but epsilon and delta. Public.
+        config: Public settings.
+        release: Counts, and pays.
+
+    Raises:
+        KnowledgeError: The memory cannot be read. Nothing is spent.
     """
-
-    memory: AnswerMemory | None = None
-    fresh: bool = False
-
-    def or_release(
-        self,
-        kind: type[R],
-        question: str | None,
-        shaping: tuple[object, ...],
-        config: PrivacyConfig,
-        release: Callable[[], R],
-    ) -> R:
-        """What was released before, if it has no more noise than is asked for; else release it.
-
-        Args:
-            kind: A count, a tally or a survey.
-            question: What units are asked. Public.
-            shaping: All else that shapes it but epsilon and delta. Public.
-            config: Public settings.
-            release: Counts, and pays.
-
-        Raises:
-            KnowledgeError: The memory cannot be read. Nothing is spent.
-        """
-        if self.memory is None:
-            return release()
-        asked = question or _OF_WHOLE_UNITS
-        shaped = (kind.__name__, config.adjacency.value, config.privacy_unit, *shaping)
-        form = hashlib.sha256(repr(shaped).encode("utf-8", "replace")).hexdigest()[:16]
-        if not self.fresh and (entry := self.memory.same_count(asked, form)):
-            found, least = _read(entry, kind), epsilon_to_rho(config.epsilon, config.delta)
-            if found.rho >= least * (1 - _ROUNDING):
-                return replace(found, epsilon=0.0, delta=0.0, rho=0.0, from_memory=True)
-        released = release()
-        numbers = TypeAdapter(kind).dump_json(released).decode()
-        self.memory.keep_count(asked, form, released, released.text, numbers)
-        return released
+    if memory is None:
+        return release()
+    asked = request.question or _OF_WHOLE_UNITS
+    shaped = (kind.__name__, config.adjacency.value, config.privacy_unit, *shaping)
+    form = hashlib.sha256(repr(shaped).encode("utf-8", "replace")).hexdigest()[:16]
+    if not request.fresh and (entry := memory.same_count(asked, form)):
+        found, least = _read(entry, kind), epsilon_to_rho(config.epsilon, config.delta)
+        if found.rho >= least * (1 - _ROUNDING):
+            return replace(found, epsilon=0.0, delta=0.0, rho=0.0, from_memory=True)
+    released = release()
+    numbers = TypeAdapter(kind).dump_json(released).decode()
+    memory.keep_count(asked, form, released, released.text, numbers)
+    return released
 
 
-def remembered(documents: Documents, run: PrivateRun, *, fresh: bool) -> Remembered:
-    """What was counted before, of all units or of those above a public threshold.
+def memory_of_counts(documents: Documents, run: PrivateRun) -> AnswerMemory | None:
+    """The memory of counts of all units, or of those above a public threshold.
 
     Args:
         documents: What is counted.
         run: Counts it, and has a memory.
-        fresh: See the attribute.
 
     Raises:
         ConfigurationError: The memory is that of other documents.
     """
     search = all_units(documents, run.config.privacy_unit)
     if shaped_by(search) is None:
-        return Remembered()
+        return None
     run.require_memory(search)
-    return Remembered(run.knowledge.memory, fresh)
+    return run.knowledge.memory
 
 
 def _read(entry: Entry, kind: type[R]) -> R:

@@ -9,8 +9,7 @@ from html import escape
 from typing import Any
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.notebook_table import notebook_table, privacy_rows
-from dpicl_rag.results import cost_of
+from dpicl_rag.results import cost_of, notebook_table, privacy_rows
 
 LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""
@@ -83,7 +82,7 @@ class PrivateTally:
 
     @staticmethod
     def of(question: str, labels: Sequence[str], counted: Counted) -> PrivateTally:
-        """What noisy counts of labels say."""
+        """The tally of noisy counts of labels."""
         counts = dict(zip(labels, counted.estimates, strict=True))
         return PrivateTally(question, counts, counted.total, *counted.cost)
 
@@ -134,7 +133,7 @@ class SurveyedTheme:
 
 @dataclass(frozen=True, slots=True)
 class PrivateSurvey:
-    """What the units of a corpus are about.
+    """Themes of the units of a corpus.
 
     Attributes:
         question: What they were asked, if anything.

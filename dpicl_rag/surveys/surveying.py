@@ -13,7 +13,6 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import phrases
 from dpicl_rag.language_models.turns import give_way
@@ -28,7 +27,7 @@ from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, UnitVectors, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid
 from dpicl_rag.surveys.count_plans import ThemeCounts, survey_plan, tally_search
-from dpicl_rag.surveys.remembered_counts import remembered
+from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import Estimate, PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.vocabulary import Theme, Vocabulary, nearest_words, packaged_words, themes_of
 
@@ -38,7 +37,7 @@ NEAR = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What was released. Public.
+    """Noisy counts of a survey as they were released. Public.
 
     Attributes:
         themes: The heaviest first.
@@ -61,26 +60,20 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
     """
     config, question, coins = run.config, request.question, run.randomness
     votes, threshold, sample = request.votes, request.threshold, request.sample
-    before = remembered(documents, run, fresh=request.fresh)
+    memory = memory_of_counts(documents, run)
     words = packaged_words() if request.vocabulary is None else request.vocabulary
     if threshold is not None and question is None:
         raise ConfigurationError("a threshold is one of cosine with a question; give one")
-    reading, search_rho, reader = None, 0.0, None
+    reader = run.reader if request.read_by == "model" else None
+    search: Search | None = None
+    search_rho = 0.0
     if request.read_by == "model":
-        reader = run.reader
         if reader is None:
             raise ConfigurationError(
                 "a survey is by vectors, or by a reader; give one (reader=...)"
             )
-        reading = PhraseReading.of(
-            reader,
-            documents,
-            config,
-            threshold=threshold,
-            sample=sample,
-            on_progress=run.on_progress,
-        )
-        search_rho = reading.search.rho(config.adjacency)
+        search = phrase_search(documents, config, threshold=threshold, sample=sample)
+        search_rho = search.rho(config.adjacency)
     plan = survey_plan(config, len(words), votes, search_rho)
     embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
 
@@ -95,10 +88,10 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
                 "the question is near to nearly all words of the vocabulary; give it more words"
             )
         with run.open_account(corpus_name_of(documents), rho=plan.rho) as account:
-            if reading is not None:
+            if search is not None and reader is not None:
                 if search_rho > 0:
                     account.pay(plan.search_rho)
-                vectors, rate = reading.vectors(question, votes, embedder, coins)
+                vectors, rate = phrase_vectors(request, search, reader, run, embedder)
                 blocks: Blocks = vectors.blocks
             else:
                 vectors, rate = vectors_of(documents, embedder, config.privacy_unit), sample
@@ -112,7 +105,7 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
     shaping: tuple[object, ...] = (words, votes, threshold, sample, embedder.fingerprint)
     if reader is not None:
         shaping = (*shaping, "reader", reader.fingerprint, config.max_calls)
-    return before.or_release(PrivateSurvey, question, shaping, config, release)
+    return remembered_or_released(memory, PrivateSurvey, request, shaping, config, release)
 
 
 def plan_of_survey(
@@ -164,7 +157,7 @@ def survey_result(
     plan: Plan[ThemeCounts],
     sample: float = 1.0,
 ) -> PrivateSurvey:
-    """What a survey says, in estimates with intervals."""
+    """The result of a survey, in estimates with intervals."""
     counts = plan.mechanism
 
     def near(word: str) -> Estimate:
@@ -192,75 +185,51 @@ _EMBEDDED = 256  # phrases between two turns of others
 _OF_WHOLE_UNITS = "What is the document about?"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class PhraseReading:
-    """How units are read for a survey.
+def phrase_search(
+    documents: Documents, config: PrivacyConfig, *, threshold: float | None, sample: float
+) -> Search:
+    """The search for the units that a reader reads: all of them, or those near to the question.
 
-    Attributes:
-        reader: Says phrases of one unit at a time.
-        search: Finds the units, for a price.
-        on_progress: Called with the part that is read.
+    Args:
+        documents: A corpus, a store that hands over its vectors, or a list.
+        config: Public settings.
+        threshold: Least cosine with the question.
+        sample: Public probability with which a unit is read, by a secret coin of its own.
+
+    Raises:
+        ConfigurationError: ``documents`` is a search, or has no vectors for a threshold.
+        MissingDocumentsError: ``documents`` is None.
     """
-
-    reader: Reader
-    search: Search
-    on_progress: Progress | None = None
-
-    @staticmethod
-    def of(
-        reader: Reader,
-        documents: Documents,
-        config: PrivacyConfig,
-        *,
-        threshold: float | None,
-        sample: float,
-        on_progress: Progress | None = None,
-    ) -> PhraseReading:
-        """Of all units of what a caller gave, or of those near to the question.
-
-        Args:
-            reader: See the attribute.
-            documents: A corpus, a store that hands over its vectors, or a list.
-            config: Public settings.
-            threshold: Least cosine with the question.
-            sample: Public probability with which a unit is read, by a secret coin of its own.
-            on_progress: See the attribute.
-
-        Raises:
-            ConfigurationError: ``documents`` is a search, or has no vectors for a threshold.
-            MissingDocumentsError: ``documents`` is None.
-        """
-        if isinstance(documents, Retriever):
-            raise ConfigurationError(
-                "all units are surveyed; give a corpus, a Chroma collection, or a list of documents"
-            )
-        if threshold is not None and documents is not None:
-            if not isinstance(documents, VectorSource):
-                raise ConfigurationError("a threshold needs the vectors of a corpus; leave it out")
-            documents = ThresholdRetriever(documents, threshold)
-        return PhraseReading(
-            reader, tally_search(documents, config, sample, read=True), on_progress
+    if isinstance(documents, Retriever):
+        raise ConfigurationError(
+            "all units are surveyed; give a corpus, a Chroma collection, or a list of documents"
         )
+    if threshold is not None and documents is not None:
+        if not isinstance(documents, VectorSource):
+            raise ConfigurationError("a threshold needs the vectors of a corpus; leave it out")
+        documents = ThresholdRetriever(documents, threshold)
+    return tally_search(documents, config, sample, read=True)
 
-    def vectors(
-        self, question: str | None, most: int, embedder: Embedder, randomness: Randomness
-    ) -> tuple[UnitVectors, float]:
-        """The vectors of the phrases of each unit, and the public rate of the coins that kept it.
 
-        Args:
-            question: Public text, or None.
-            most: Phrases of one unit.
-            embedder: Of phrases.
-            randomness: Where coins and noise come from.
+def phrase_vectors(
+    request: Request, search: Search, reader: Reader, run: PrivateRun, embedder: Embedder
+) -> tuple[UnitVectors, float]:
+    """Vectors of the phrases that a reader says of each unit, and the rate of the units' coins.
 
-        Raises:
-            EngineUnavailableError: The reader does not answer.
-        """
-        asked = question or _OF_WHOLE_UNITS
-        found = self.search.search(question or "").choose(None, randomness)
-        units = [tuple(own.text for own in passages) for passages in found.units.values()]
-        said = phrases(self.reader, asked, most)(units, self.on_progress, list(found.units))
-        return _embedded(said, embedder), found.rate
+    Args:
+        request: A survey.
+        search: Finds the units, for a price.
+        reader: Says phrases of one unit at a time.
+        run: Has the coins.
+        embedder: Of phrases.
+
+    Raises:
+        EngineUnavailableError: The reader does not answer.
+    """
+    found = search.search(request.question or "").choose(None, run.randomness)
+    units = [tuple(own.text for own in passages) for passages in found.units.values()]
+    reading = phrases(reader, request.question or _OF_WHOLE_UNITS, request.votes)
+    return _embedded(reading(units, run.on_progress, list(found.units)), embedder), found.rate
 
 
 def _embedded(said: Sequence[Sequence[str]], embedder: Embedder) -> UnitVectors:

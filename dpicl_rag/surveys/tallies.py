@@ -18,10 +18,10 @@ import torch
 
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.experts import Experts
+from dpicl_rag.answering.free_answers import form_of
 from dpicl_rag.answering.labels import label_reading, require_few_tokens
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
-from dpicl_rag.answering.remembered import form_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -40,7 +40,7 @@ from dpicl_rag.retrieval.retrievers import (
     vectors_of,
 )
 from dpicl_rag.surveys.count_plans import tally_plan, tally_search, units_of_a_step
-from dpicl_rag.surveys.remembered_counts import remembered
+from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import Counted, PrivateCount, PrivateTally
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words
 
@@ -56,12 +56,12 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     question = request.asked()
 
     def release() -> PrivateCount:
-        counted = _counted(request, YES_OR_NO, documents, run, told=1)
+        counted = _counted(request, YES_OR_NO, documents, run, bins=1)
         return PrivateCount(question, counted.estimates[0], *counted.cost)
 
     shaping = (request.sample, *_read_by(documents, run))
-    before = remembered(documents, run, fresh=request.fresh)
-    return before.or_release(PrivateCount, question, shaping, run.config, release)
+    memory = memory_of_counts(documents, run)
+    return remembered_or_released(memory, PrivateCount, request, shaping, run.config, release)
 
 
 def tally_units(request: Request, documents: Documents, run: PrivateRun) -> PrivateTally:
@@ -73,7 +73,7 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
         run: Reads them, and pays.
     """
     question, labels = request.asked(), request.labels
-    before = remembered(documents, run, fresh=request.fresh)
+    memory = memory_of_counts(documents, run)
     if request.read_by == "vectors":
         if len(labels) < 2:
             raise ConfigurationError("give at least two labels, none of them empty")
@@ -91,7 +91,7 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
         return PrivateTally.of(question, labels, counts())
 
     shaping = (labels, request.most, request.sample, *read_by)
-    return before.or_release(PrivateTally, question, shaping, run.config, release)
+    return remembered_or_released(memory, PrivateTally, request, shaping, run.config, release)
 
 
 def plan_of_tally(
@@ -110,7 +110,7 @@ def plan_of_tally(
 def noisy_counts(
     experts: Experts[Histogram], said: Callable[[], torch.Tensor], randomness: Randomness
 ) -> list[int]:
-    """How many units say each label, with noise; paid for, and the account is closed in any case.
+    """Noisy counts of each label; paid for, and the account is closed in any case.
 
     Args:
         experts: The units, and how they pay.
@@ -141,15 +141,15 @@ def _counted(
     labels: Sequence[str],
     documents: Documents,
     run: PrivateRun,
-    told: int | None = None,
+    bins: int | None = None,
 ) -> Counted:
-    """Noisy counts of the first ``told`` labels, of all if None, by a model or a reader."""
+    """Noisy counts of the first ``bins`` labels, of all if None, by a model or a reader."""
     config, model, reader, most = run.config, run.model, run.reader, request.most
     question = request.asked()
     prompt = run.prompt(question)
     tokens = label_tokens(model.tokenizer, labels, prompt.lead)
     _require_labels(request, labels)
-    bins = told or len(labels)
+    bins = bins or len(labels)
     search = tally_search(documents, config, request.sample, read=reader is not None)
     require_few_tokens(tokens, search.aim, "or count by vectors (by='vectors')")
     plan = tally_plan(config, search.stability, search.rho(config.adjacency), bins, most)
@@ -199,7 +199,7 @@ def _require_labels(request: Request, labels: Sequence[str]) -> None:
 
 
 def _read_by(documents: Documents, run: PrivateRun) -> tuple[object, ...]:
-    """What shapes the opinions of the units that are counted. Public."""
+    """Settings that shape the opinions of units. Public."""
     config = run.config
     shaping: tuple[object, ...] = (
         run.model.fingerprint,
@@ -260,31 +260,31 @@ def opinions_in_steps(
     Raises:
         StoppedError: It was ended between two steps.
     """
-    told = _Tenths(len(inputs), on_progress)
+    tenths = _Tenths(len(inputs), on_progress)
     found = []
     # Of no units too, so that an engine that is down is told in any case.
     for first in range(0, max(1, len(inputs)), together):
         some = inputs[first : first + together]
-        found.append(opinions(step(some, told.within(first, len(some))), most))
-        told(first + len(some))
+        found.append(opinions(step(some, tenths.within(first, len(some))), most))
+        tenths(first + len(some))
         give_way()
     return torch.cat(found)
 
 
 class _Tenths:
-    """Tells each tenth of the units that is read; other parts would tell how many there are."""
+    """Progress in tenths of the units; other parts would show how many there are."""
 
     def __init__(self, units: int, on_progress: Progress | None) -> None:
         self._units = units
         self._on_progress = on_progress
-        self._told = 0
+        self._shown = 0
 
     def __call__(self, units: float) -> None:
-        # All ten are told of no units too.
-        while self._told < 10 and 10 * units >= (self._told + 1) * self._units:
-            self._told += 1
+        # All ten are shown of no units too.
+        while self._shown < 10 and 10 * units >= (self._shown + 1) * self._units:
+            self._shown += 1
             if self._on_progress is not None:
-                self._on_progress(self._told / 10, 1.0)
+                self._on_progress(self._shown / 10, 1.0)
 
     def within(self, first: int, units: int) -> Progress:
         """For some units: called with the part of them."""

@@ -161,7 +161,7 @@ _WORDS = 1024  # scored at a time
 def nearest_words(
     blocks: Blocks, words: npt.NDArray[np.float32], most: int, least: float = LOWEST
 ) -> list[int]:
-    """How many units vote for each word, and last how many for none. Private.
+    """Counts of units that vote for each word, and last of those for none. Private.
 
     Args:
         blocks: Who votes.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpicl_rag._lazy import importing
+from dpicl_rag._packaged import importing
 
 if TYPE_CHECKING:
-    from dpicl_rag.synthesis.adaptive import AdaptiveConstants
     from dpicl_rag.synthesis.corpus_plan import CorpusPlan
     from dpicl_rag.synthesis.examples import synthesise_examples
+    from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
     from dpicl_rag.synthesis.pools import LabelledDocument
     from dpicl_rag.synthesis.released_records import Synthesis, SyntheticRecord
     from dpicl_rag.synthesis.synthetic_corpus import synthesise_corpus
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = importing(
     __name__,
     {
-        "adaptive": "AdaptiveConstants",
         "corpus_plan": "CorpusPlan",
         "examples": "synthesise_examples",
+        "noisy_sums": "AdaptiveConstants",
         "pools": "LabelledDocument",
         "released_records": "Synthesis SyntheticRecord",
         "synthetic_corpus": "synthesise_corpus",

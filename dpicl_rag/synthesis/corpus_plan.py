@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting import DELTA, DIRECT, epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
-from dpicl_rag.synthesis import synthesis_folder
-from dpicl_rag.synthesis.key_words import LEVELS, Trie, WordList, noise_for
+from dpicl_rag.mechanisms.selection import Mechanism
+from dpicl_rag.synthesis.key_words import BAR, LEVELS, Trie, WordList, noise_for
+from dpicl_rag.synthesis.synthesis_run import SynthesisPlan
 from dpicl_rag.synthesis.template import RecordTemplate
 
 Keys = Literal["both", "list", "trie"]
@@ -27,8 +29,8 @@ _READ_S, _TOKEN_S = 0.14, 0.0068
 
 
 @dataclass(frozen=True, slots=True)
-class CorpusPlan:
-    """Public settings of a synthetic corpus.
+class CorpusPlan(PricedPlan):
+    """Public settings of a synthetic corpus, and their price.
 
     Attributes:
         epsilon: All records and keys together are (epsilon, delta)-DP for every privacy unit.
@@ -45,7 +47,7 @@ class CorpusPlan:
     """
 
     epsilon: float
-    delta: float = 1e-5
+    delta: float = DELTA
     topics: int = 100
     topics_per_unit: int = 3
     words_per_unit: int = 3
@@ -81,26 +83,44 @@ class CorpusPlan:
         return epsilon_to_rho(self.epsilon, SHARES.beside_pool(self.delta))
 
     @property
-    def list_rho(self) -> float:
-        """The part that counts of the list cost a unit at most."""
+    def parts(self) -> tuple[Price, ...]:
+        """Keys first, of the list and of the trie, then texts: what a run pays for."""
+        keys = SHARES.keys * self.rho
         share = {"both": SHARES.listed_keys, "list": 1.0, "trie": 0.0}[self.keys]
-        return SHARES.keys * self.rho * share
-
-    @property
-    def trie_rho(self) -> float:
-        """The part that counts of the trie cost a unit at most."""
-        share = {"both": 1 - SHARES.listed_keys, "list": 0.0, "trie": 1.0}[self.keys]
-        return SHARES.keys * self.rho * share
+        counts = (
+            Price("list", keys * share, "noise on the count of each public word"),
+            Price("trie", keys * (1 - share), "noise on the count of each beginning of others"),
+        )
+        text = self.rho - (keys * share + keys * (1 - share))
+        record = f"{text / self.topics_per_unit:.4g} at most for one of {self.topics_per_unit}"
+        what = f"each unit for what it tells of its records; {record}"
+        return (*(part for part in counts if part.rho), Price("text", text, what))
 
     @property
     def keys_rho(self) -> float:
         """The part that keys cost a unit at most."""
-        return self.list_rho + self.trie_rho
+        return self.price("list") + self.price("trie")
 
     @property
     def record_rho(self) -> float:
         """The most that one record costs a unit; it is in ``topics_per_unit`` of them."""
-        return (self.rho - self.keys_rho) / self.topics_per_unit
+        return self.price("text") / self.topics_per_unit
+
+    def numbers(self) -> dict[str, Any]:
+        """Charges, noise and hours: all that a plan says before any data are read."""
+        counted = (("list", self.word_list(("a",))), ("trie", self.trie()))
+        noise = [(name, words.noise.sigma) for name, words in counted if words is not None]
+        least = {f"{name}_finds_words_from_units": math.ceil(BAR * sigma) for name, sigma in noise}
+        return {
+            "keys_rho": self.keys_rho,
+            "text_rho": self.price("text"),
+            "record_rho": self.record_rho,
+            **{f"{name}_sigma": sigma for name, sigma in noise},
+            **least,
+            "records_at_most": self.records,
+            "tokens_of_a_record_at_most": self.template.tokens,
+            "hours_at_most": self.seconds / 3600,
+        }
 
     @property
     def records(self) -> int:
@@ -125,13 +145,13 @@ class CorpusPlan:
             raise ConfigurationError(
                 "the model's tokenizer lists no words; set keys='trie', or take another model"
             )
-        return WordList(words, noise_for(self.list_rho, self.words_per_unit))
+        return WordList(words, noise_for(self.price("list"), self.words_per_unit))
 
     def trie(self) -> Trie | None:
         """The counts of beginnings of words, or None where they are not asked for."""
         if self.keys == "list":
             return None
-        return Trie(noise_for(self.trie_rho, self.words_per_unit * LEVELS), LEVELS)
+        return Trie(noise_for(self.price("trie"), self.words_per_unit * LEVELS), LEVELS)
 
     def rounds(self) -> list[str]:
         """Names of the rounds of counts."""
@@ -143,7 +163,7 @@ class CorpusPlan:
         """The plan of one record."""
         return answer_plan(self._config(), DIRECT, 0.0)
 
-    def run_plan(self, source: str, model: str) -> synthesis_folder.SynthesisPlan:
+    def run_plan(self, source: str, model: str) -> SynthesisPlan:
         """The part of it that a folder keeps.
 
         Args:
@@ -155,12 +175,10 @@ class CorpusPlan:
         settings = json.loads(json.dumps({**named, **asdict(self)}, allow_nan=False))
         charges = {
             "rho": self.rho,
-            "list": self.list_rho,
-            "trie": self.trie_rho,
-            "text": self.rho - self.keys_rho,
+            **{name: self.price(name) for name in ("list", "trie", "text")},
             "record": self.record_rho,
         }
-        return synthesis_folder.SynthesisPlan(settings, charges)
+        return SynthesisPlan(settings, charges)
 
     def _config(self) -> PrivacyConfig:
         return PrivacyConfig.create(

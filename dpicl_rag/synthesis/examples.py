@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl_rag.accounting import Adjacency
+from dpicl_rag.accounting import DELTA, Adjacency
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
@@ -16,25 +17,22 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.synthesis.adaptive import AdaptiveConstants
 from dpicl_rag.synthesis.examples_plan import ExamplesMethod, ExamplesPlan, examples_plan
-from dpicl_rag.synthesis.label_charge import Batches, LabelCharge, TextFilter, units_of
+from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
 from dpicl_rag.synthesis.pools import (
+    Batches,
     FreshSampleRows,
+    LabelCharge,
     LabelledDocument,
     Pool,
+    TextFilter,
     pools,
     public_labels,
     public_rate,
+    units_of,
 )
 from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
-from dpicl_rag.synthesis.synthesis_folder import (
-    Run,
-    SynthesisPlan,
-    open_run,
-    run_account,
-    write_records,
-)
+from dpicl_rag.synthesis.synthesis_run import Drawn, Run, SynthesisPlan, run_account, write
 from dpicl_rag.synthesis.template import ExampleTemplate, draw_text, ended, written
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ def synthesise_examples(
     *,
     method: ExamplesMethod = "exponential",
     epsilon: float | None = None,
-    delta: float = 1e-5,
+    delta: float = DELTA,
     texts_per_label: int = 1,
     max_tokens: int = 40,
     experts: int = 20,
@@ -119,22 +117,25 @@ def synthesise_examples(
         ModelError: The model cannot be loaded, or there is not enough memory.
     """
     names, public = public_labels(labels), public_rate(rate)
+    drawing: dict[str, Any] = {
+        "texts_per_label": texts_per_label,
+        "max_tokens": max_tokens,
+        "experts": experts,
+        "per_expert": per_expert,
+        "rate": public,
+        "candidates": candidates,
+        "labels_per_unit": labels_per_unit,
+    }
     plan = examples_plan(
         method,
         len(names),
         epsilon=epsilon,
         delta=delta,
-        texts_per_label=texts_per_label,
-        max_tokens=max_tokens,
-        experts=experts,
-        per_expert=per_expert,
-        rate=public,
-        candidates=candidates,
         adjacency=adjacency,
-        labels_per_unit=labels_per_unit,
         adaptive=adaptive,
         radius=radius,
         in_rho=ledger is not None,
+        **drawing,
     )
     loaded = load_language_model(model)
     shown = template or ExampleTemplate()
@@ -145,13 +146,7 @@ def synthesise_examples(
         "epsilon": float(plan.epsilon if epsilon is None else epsilon),
         "delta": float(delta),
         "adjacency": str(adjacency),
-        "texts_per_label": texts_per_label,
-        "max_tokens": max_tokens,
-        "experts": experts,
-        "per_expert": per_expert,
-        "rate": public,
-        "candidates": candidates,
-        "labels_per_unit": labels_per_unit,
+        **drawing,
         "unit_tokens": unit_tokens,
         "template": asdict(shown),
         "corpus": corpus if ledger is not None else None,
@@ -161,10 +156,11 @@ def synthesise_examples(
     }
     prompts = {label: shown.prompt(loaded.tokenizer, label) for label in names}
     room = min(p.allowance(loaded, unit_tokens * per_expert, max_tokens) for p in prompts.values())
-    charges = {"epsilon": plan.true_epsilon, "delta": plan.delta}
-    with open_run(folder, SynthesisPlan(settings, charges)) as run:
+    coins = randomness or Randomness()
+
+    @contextmanager
+    def opened(run: Run) -> Iterator[_ExamplesWriter]:
         own = pools(examples, names, labels_per_unit)
-        coins = randomness or Randomness()
         charge = LabelCharge(
             names,
             texts_per_label,
@@ -191,17 +187,20 @@ def synthesise_examples(
                     key=run.key,
                     account=account,
                 )
-            writer = _Writer(plan, loaded, prompts, shown, own, max_tokens, room, coins, spend)
             total = texts_per_label * len(names)
-            write_records(run, total, writer.draw, writer.stopped_by, on_progress)
-        records = tuple(_records(run, names, texts_per_label, loaded))
-    return Synthesis(records, plan.epsilon, plan.delta, plan.rho, settings)
+            yield _ExamplesWriter(
+                total, plan, loaded, prompts, shown, own, max_tokens, room, coins, spend
+            )
+
+    kept = SynthesisPlan(settings, {"epsilon": plan.true_epsilon, "delta": plan.delta})
+    return write(plan, kept, opened, folder=folder, on_progress=on_progress)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Writer:
-    """Draws texts: the first of every label, then the second."""
+class _ExamplesWriter:
+    """Draws texts, the first of every label, then the second: see `RecordWriter`."""
 
+    total: int
     plan: ExamplesPlan
     model: LanguageModel
     prompts: Mapping[str, Prompt]
@@ -213,18 +212,25 @@ class _Writer:
     spend: LabelCharge | Batches
 
     def draw(self, number: int) -> Iterator[int]:
-        """See `write_records`."""
-        text, place = divmod(number, len(self.prompts))
-        label = list(self.prompts)[place]
+        """A text from fresh samples of its label's pool, or from its batch."""
         if isinstance(self.spend, Batches):
-            return self._batch(label, text, self.spend)
-        return self._sampled(label, self.spend)
+            text = number // len(self.prompts)
+            return self._batch(self._label(number), text, self.spend)
+        return self._sampled(self._label(number), self.spend)
 
     def stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
-        """See `write_records`."""
+        """The reason for which a text with these tokens ended."""
         if ended(self.model.tokenizer, tokens):
             return "end"
         return "length" if len(tokens) == self.max_tokens else "budget"
+
+    def record(self, number: int, drawn: Drawn) -> SyntheticRecord:
+        """A text of the journal."""
+        text = written(self.model.tokenizer, drawn.tokens)
+        return drawn.record(text, label=self._label(number))
+
+    def _label(self, number: int) -> str:
+        return list(self.prompts)[number % len(self.prompts)]
 
     def _sampled(self, label: str, charge: LabelCharge) -> Iterator[int]:
         """A text over fresh samples, or over all units once."""
@@ -268,19 +274,3 @@ class _Writer:
     def _digests(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
         shown = ([self.template.shown(label, text) for text in texts] for texts in members)
         return [self.model.digest(passages, self.allowance) for passages in shown]
-
-
-def _records(
-    run: Run, labels: Sequence[str], texts: int, model: LanguageModel
-) -> Iterator[SyntheticRecord]:
-    """The texts of the journal."""
-    for number in range(texts * len(labels)):
-        drawn = run.records[number]
-        assert drawn.stopped_by is not None
-        yield SyntheticRecord(
-            text=written(model.tokenizer, drawn.tokens),
-            label=labels[number % len(labels)],
-            key=None,
-            tokens=len(drawn.tokens),
-            stopped_by=drawn.stopped_by,
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import (
@@ -28,15 +28,20 @@ from dpicl_rag.accounting import (
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.conversion import NANO
+from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.discrete_noise import rounded_up
 from dpicl_rag.mechanisms.points import LEAST
-from dpicl_rag.mechanisms.privacy_filters import rounded_up
-from dpicl_rag.mechanisms.selection import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism, Mechanism
 from dpicl_rag.mechanisms.utilities import Surplus
-from dpicl_rag.synthesis.adaptive import Adaptive, AdaptiveConstants
-from dpicl_rag.synthesis.noisy_sums import Difference, FewShot, FewShotPermuteAndFlip
+from dpicl_rag.synthesis.noisy_sums import (
+    Adaptive,
+    AdaptiveConstants,
+    Difference,
+    FewShot,
+    FewShotPermuteAndFlip,
+)
 from dpicl_rag.synthesis.pools import Sampler, fixed_size, poisson
 
 ExamplesMethod = Literal[
@@ -52,7 +57,7 @@ _ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class ExamplesPlan:
+class ExamplesPlan(PricedPlan):
     """Public numbers of one synthesis of examples.
 
     Attributes:
@@ -84,9 +89,34 @@ class ExamplesPlan:
     token_rho: float | None
     rho: float | None
 
+    @property
+    def parts(self) -> tuple[Price, ...]:
+        """The texts: all that is paid for."""
+        if self.sampler is None:
+            what = "each unit for what it tells, in one text of each of its labels"
+        elif self.token_rho is None:
+            what = f"{self.draws} tokens for a unit, each from a sample of its own"
+        else:
+            what = f"{self.draws} tokens for a unit, each at {self.token_rho:.4g}"
+        return (Price("texts", self.rho, what),)
+
+    def numbers(self) -> dict[str, Any]:
+        """The method, its noise, and what that comes to."""
+        noise = {
+            name: value if isinstance(value, float) else str(value)
+            for name in ("sigma", "strength", "radius", "target", "noises")
+            if not callable(value := getattr(self.mechanism, name, None)) and value is not None
+        }
+        return {
+            "method": self.method,
+            "true_epsilon": self.true_epsilon,
+            "tokens_that_a_unit_pays_for": self.draws if self.fresh else None,
+            **noise,
+        }
+
 
 def examples_plan(
-    method: str,
+    method: ExamplesMethod,
     labels: int,
     *,
     epsilon: float | None,
@@ -137,8 +167,8 @@ def examples_plan(
         )
     pools = min(labels, labels_per_unit * (2 if replaced else 1))
     draws = pools * texts_per_label * max_tokens
-    chosen = Chosen(adaptive or AdaptiveConstants(), radius)
-    priced = method == "adaptive" and chosen.priced
+    constants = adaptive or AdaptiveConstants()
+    priced = method == "adaptive" and constants.priced(searched=radius is None)
     if epsilon is None and not priced:
         raise ConfigurationError(
             "give epsilon; it follows from the settings only where all three noises of the "
@@ -150,7 +180,8 @@ def examples_plan(
     kept = replace(budget, delta=SHARES.beside_pool(delta)) if in_rho else budget
     if method == "exponential":
         return _exponential(kept, delta, pools, per_expert)
-    sampled = _Sampled(kept, experts, per_expert, 1.0 if rate is None else rate, in_rho, chosen)
+    share = 1.0 if rate is None else rate
+    sampled = _Sampled(kept, experts, per_expert, share, in_rho, constants, radius, priced)
     mechanism, event = sampled.made(method, candidates)
     token_rho = mechanism.rho if sampled.rate == 1 else None
     whole = None if token_rho is None else rounded_up(Fraction(token_rho) * draws)
@@ -163,7 +194,7 @@ def examples_plan(
     if priced:
         _check_price(cost, whole if in_rho else None, kept, given=epsilon is not None)
     return ExamplesPlan(
-        method=_known(method),
+        method=method,
         mechanism=mechanism,
         sampler=sampled.sampler,
         fresh=sampled.rate < 1,
@@ -219,33 +250,20 @@ def _up(value: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """What is given of the adaptive method, and the radius of `difference`.
-
-    Attributes:
-        constants: Of the adaptive method.
-        radius: Public, in place of a search or of ``RADIUS``.
-    """
-
-    constants: AdaptiveConstants
-    radius: float | None
-
-    @property
-    def priced(self) -> bool:
-        """Whether the adaptive method's price follows from its constants."""
-        return self.constants.priced(searched=self.radius is None)
-
-
-@dataclass(frozen=True, slots=True)
 class _Sampled:
-    """Noise on sums over a fresh sample for every token."""
+    """Noise on sums over a fresh sample for every token.
+
+    The constants are of the adaptive method, and ``priced`` where all of its noise is given.
+    """
 
     budget: Budget
     experts: int
     per_expert: int
     rate: float
     in_rho: bool
-    chosen: Chosen
+    constants: AdaptiveConstants
+    radius: float | None
+    priced: bool
 
     @property
     def _replaced(self) -> bool:
@@ -253,7 +271,7 @@ class _Sampled:
 
     @property
     def _changed(self) -> bool:
-        """Whether an expert changes, in place of coming or going."""
+        """True where an expert changes, in place of coming or going."""
         return self._replaced or self.per_expert > 1
 
     @property
@@ -290,7 +308,7 @@ class _Sampled:
             strength, event = self._flips()
             rho = zcdp(strength * (2 if self._changed else 1))
             return FewShotPermuteAndFlip(candidates, strength, rho, delta), event
-        if method == "adaptive" and self.chosen.priced:
+        if self.priced:
             return self._priced(candidates)
         multiplier, event = self._gaussian()
         rho = 1 / (2 * multiplier**2)
@@ -299,14 +317,14 @@ class _Sampled:
             sigma = noise * self._sums_l2
             return FewShot(candidates, sigma, rho, delta), event
         if method == "difference":
-            radius = RADIUS if self.chosen.radius is None else self.chosen.radius
+            radius = RADIUS if self.radius is None else self.radius
             sigma = noise * moved * radius
             return Difference(candidates, self.experts, radius, sigma, rho, delta), event
         return self._adaptive(candidates, noise, rho), event
 
     def _priced(self, candidates: int) -> tuple[Mechanism, Event]:
         """The adaptive method whose constants are all given: the price is theirs."""
-        noises = self.chosen.constants.noises(searched=self.chosen.radius is None)
+        noises = self.constants.noises(searched=self.radius is None)
         multiplier = noises.multiplier / _ROUNDING
         rho = 1 / (2 * multiplier**2)
         if self.in_rho:  # a ledger rounds up every token that it pays for
@@ -314,14 +332,13 @@ class _Sampled:
         return self._adaptive(candidates, math.inf, rho), self._event(multiplier)
 
     def _adaptive(self, candidates: int, multiplier: float, rho: float) -> Adaptive:
-        constants, radius = self.chosen.constants, self.chosen.radius
-        noises = constants.noises(multiplier, searched=radius is None)
-        rest = (self._moved, rho, self.budget.delta, constants, radius)
+        noises = self.constants.noises(multiplier, searched=self.radius is None)
+        rest = (self._moved, rho, self.budget.delta, self.constants, self.radius)
         return Adaptive(candidates, self.experts, noises, *rest)
 
     @property
     def _moved(self) -> int:
-        """How many times its length a difference moves."""
+        """Lengths of a difference that an expert moves a sum by."""
         return 2 if self._changed else 1
 
     def _gaussian(self) -> tuple[float, Event]:
@@ -389,7 +406,3 @@ def _exponential(budget: Budget, delta: float, pools: int, per_expert: int) -> E
         token_rho=None,
         rho=rho,
     )
-
-
-def _known(method: str) -> ExamplesMethod:
-    return next(name for name in METHODS if name == method)

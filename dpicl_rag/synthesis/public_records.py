@@ -1,4 +1,4 @@
-"""Public corpora of synthetic records: ours, or Chroma collections; ordinary answers from them.
+"""Public uses of synthetic records: filters, corpora of ours or of Chroma, ordinary answers.
 
 Records carry their text, their vector and ``{synthetic, key, run, tokens}``, all of it public, and
 no privacy unit. Where they are put says that they are synthetic (`SyntheticOrigin`).
@@ -6,13 +6,14 @@ no privacy unit. Where they are put says that they are synthetic (`SyntheticOrig
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpicl_rag.answering.prompt_rows import greedy_answer
+from dpicl_rag.answering.prompt_rows import greedy_answer, read_public_row
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.documents import Document
@@ -20,11 +21,14 @@ from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.files.tables import pages
 from dpicl_rag.knowledge import PublicDocuments
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.prompts import PromptTemplate, label_tokens
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import SyntheticOrigin
 from dpicl_rag.stores.chroma import PUBLIC_FIELD, ChromaCollection, CollectionAddress
 from dpicl_rag.stores.chroma_client import guarded, opened
+
+Keep = Callable[[str], bool]
+"""A filter of records, by their text alone: it looks at nothing private, so it costs nothing."""
 
 Records = Mapping[str, tuple[str, Mapping[str, Any]]]
 """By their ids, texts and their fields. All of it is public."""
@@ -44,14 +48,7 @@ def into_corpus(
     *,
     embedder: Embedder | None = None,
 ) -> Corpus | ChromaCollection:
-    """Put records into a corpus; again, nothing changes.
-
-    Args:
-        records: Those of a synthesis.
-        origin: The synthesis.
-        name: Of the corpus, or the address of a Chroma collection; see `CollectionAddress`.
-        path: Folder of the corpora; the user's data folder if None.
-        embedder: Embedding model; the packaged one if None.
+    """Put the records of a synthesis into a corpus, once, as `Synthesis.into_corpus` has it.
 
     Raises:
         CorpusError: The name cannot be one, or is that of another corpus.
@@ -174,3 +171,43 @@ def ordinary_answer(
     return greedy_answer(
         model, template or PromptTemplate(), question, passages, max_tokens=max_tokens, stop=stop
     )
+
+
+_QUESTION = "Is this a complete and plausible record? Answer Yes or No."
+
+
+def matching(pattern: str) -> Keep:
+    """Keep records in which a regular expression is found.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ConfigurationError(f"not a regular expression: {error}") from None
+    return lambda text: compiled.search(text) is not None
+
+
+def judged(model: LanguageModel, question: str = _QUESTION) -> Keep:
+    """Keep records of which the public model says yes rather than no.
+
+    Args:
+        model: Reads the record, and nothing else.
+        question: What it is asked, to be answered by Yes or No.
+    """
+    template = PromptTemplate(system="You check records.", examples=())
+    prompt = template.cut(model.tokenizer, question)
+    answers = label_tokens(model.tokenizer, ("Yes", "No"), prompt.lead)
+    room = max(map(len, answers))
+
+    def keep(text: str) -> bool:
+        allowance = prompt.allowance(model, model.context_length, room)
+        rows: Any = read_public_row(
+            model, prompt, room=room, informed=model.digest([text], allowance)
+        )
+        rows.extend(prompt.suffix)
+        yes, no = rows.score(answers).public.tolist()
+        return bool(yes > no)
+
+    return keep

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import write_whole
-from dpicl_rag.notebook_table import notebook_table, privacy_rows
 from dpicl_rag.prompts import Example
+from dpicl_rag.results import notebook_table, privacy_rows
 from dpicl_rag.retrieval.stored_record import SyntheticOrigin
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 RecordStoppedBy = Literal["end", "length", "budget", "interrupted"]
 """The end of a record: a stop token or string, its length, the budget, or a kill of the run."""
+
+RECORDS_FILE = "records.jsonl"
+"""File of the records in the folder of a finished run, beside the journal."""
 
 _VERSION = 1
 _SHOWN = 20  # records in a notebook
@@ -46,7 +49,7 @@ class SyntheticRecord:
     stopped_by: RecordStoppedBy
 
     def fields(self, run: str) -> dict[str, Any]:
-        """What a corpus keeps of it beside its text."""
+        """Public metadata of it in a corpus."""
         about = self.key or self.label or ""
         return {"synthetic": True, "key": about, "run": run, "tokens": self.tokens}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpicl_rag.accounting import DELTA
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.language_models.base import LanguageModel, Progress
@@ -30,10 +32,14 @@ from dpicl_rag.synthesis.key_words import (
     noisy_counts,
     topics_for,
 )
-from dpicl_rag.synthesis.public_records import require_free
-from dpicl_rag.synthesis.record_filters import Keep
-from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
-from dpicl_rag.synthesis.synthesis_folder import Run, open_run, run_account, write_records
+from dpicl_rag.synthesis.public_records import Keep, require_free
+from dpicl_rag.synthesis.released_records import (
+    RECORDS_FILE,
+    RecordStoppedBy,
+    Synthesis,
+    SyntheticRecord,
+)
+from dpicl_rag.synthesis.synthesis_run import Drawn, Run, run_account, write
 from dpicl_rag.synthesis.template import RecordTemplate, draw_record
 
 if TYPE_CHECKING:
@@ -41,9 +47,6 @@ if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval.embeddings import Embedder
     from dpicl_rag.stores.chroma import ChromaCollection
-
-RECORDS = "records.jsonl"
-"""Files that a finished run keeps in its folder, beside the journal."""
 
 _NO_CORPUS = "default"  # where a ledger books lists
 
@@ -56,7 +59,7 @@ def synthesise_corpus(
     target: str,
     *,
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = DELTA,
     template: RecordTemplate | None = None,
     keep: Keep | None = None,
     model: Any = None,
@@ -75,7 +78,7 @@ def synthesise_corpus(
         epsilon: Keys and records together are (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         template: Of a record; a general one if None.
-        keep: Which records stay, from their text alone; see ``dpicl_rag.synthesis.record_filters``.
+        keep: Which records stay, from their text alone; see ``dpicl_rag.synthesis.public_records``.
         model: As for ``PrivateContextLLM``.
         ledger: Keeps the budgets of the private corpus and of its units.
         path: Folder for the synthetic corpus; the user's own if None.
@@ -105,7 +108,7 @@ def synthesise_corpus(
     kept = tuple(record for record in written.records if keep is None or keep(record.text))
     synthesis = replace(written, records=kept)
     if kept_in is not None:
-        synthesis.write(kept_in / RECORDS)
+        synthesis.write(kept_in / RECORDS_FILE)
     corpus = synthesis.into_corpus(
         target, path, embedder=embedder or getattr(source, "embedder", None)
     )
@@ -129,11 +132,11 @@ def synthesise(
     more than the plan's rho: key_words.py, topics.py and docs/synthesis.md have the argument.
 
     Args:
-        source: The private corpus, or documents.
-        plan: What it costs, and how it is drawn.
-        model: As for ``PrivateContextLLM``.
-        ledger: Keeps the budgets of the corpus and of its units.
-        folder: Where the run is kept, so that a kill loses nothing.
+        source: See `synthesise_corpus`, also for the others.
+        plan: Its cost, and the way it is drawn.
+        model: Writes the records.
+        ledger: Keeps budgets.
+        folder: Of the run.
         randomness: Where noise and coins of tokens come from.
         on_progress: Called with records written and records of the plan.
 
@@ -144,7 +147,7 @@ def synthesise(
         EngineUnavailableError: The engine does not answer. Started again, the run goes on.
         ModelError: The model cannot be loaded, or there is not enough memory.
     """
-    loaded = load_language_model(model)
+    loaded, coins = load_language_model(model), randomness or Randomness()
     public = PublicWords(loaded.tokenizer)
     # For their checks: nothing is paid for a run that could not be drawn.
     plan.word_list(public.listed)
@@ -152,30 +155,28 @@ def synthesise(
     longest = plan.template.prompt(loaded.tokenizer, "x" * LONGEST)
     longest.allowance(loaded, plan.unit_tokens, room)
     name = getattr(source, "name", _NO_CORPUS)
-    with open_run(folder, plan.run_plan(name, loaded.fingerprint)) as run:
-        writer = _CorpusWriter(plan, loaded, public, run, randomness or Randomness())
+
+    @contextmanager
+    def opened(run: Run) -> Iterator[_CorpusWriter]:
         units = _passages(source)
-        rho = writer.rho_left()
+        keys = _Keys(plan, public, run, coins)
+        rho = keys.rho_left()
         with run_account(ledger, name, rho, list(units)) as account:
             least = min(rho, plan.keys_rho)
             account.require(least, "the keys of this plan cost", "lower epsilon")
-            topics = writer.topics(units, account)
-            writer.write(topics, units, account, on_progress)
-        return Synthesis(
-            tuple(writer.finished(topics)),
-            plan.epsilon,
-            plan.delta,
-            plan.rho,
-            plan.run_plan(name, loaded.fingerprint).settings,
-        )
+            topics = keys.topics(units, account)
+            joins = {unit: keys.joined(own, topics) for unit, own in units.items()}
+            yield _CorpusWriter(plan, loaded, run.key, topics, units, joins, account, coins)
+
+    kept = plan.run_plan(name, loaded.fingerprint)
+    return write(plan, kept, opened, folder=folder, on_progress=on_progress)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _CorpusWriter:
-    """Draws what a run still lacks."""
+class _Keys:
+    """The keys of a run, each released once, and the topics that follow from them."""
 
     plan: CorpusPlan
-    model: LanguageModel
     public: PublicWords
     run: Run
     randomness: Randomness
@@ -193,9 +194,7 @@ class _CorpusWriter:
         plan = self.plan
         able = account.able(plan.keys_rho)
         words = [
-            self.public.rarest(passages, self.plan.words_per_unit)
-            if admitted
-            else UnitWords((), ())
+            self.public.rarest(passages, plan.words_per_unit) if admitted else UnitWords((), ())
             for passages, admitted in zip(units.values(), able, strict=True)
         ]
         released: dict[str, ReleasedWord] = {}
@@ -210,71 +209,8 @@ class _CorpusWriter:
         keys = [released[word] for word in rarest]
         return topics_for(keys, plan.batch, plan.records_per_topic)
 
-    def write(
-        self,
-        topics: Sequence[Topic],
-        units: UnitPassages,
-        account: Account,
-        on_progress: Progress | None,
-    ) -> None:
-        """Draw every record that was not begun yet."""
-        joins = {unit: self._joins(passages, topics) for unit, passages in units.items()}
-        places = {unit: place for place, unit in enumerate(units)}
-        records = _numbered(topics)
-
-        def draw(number: int) -> Iterator[int]:
-            place, batch = records[number]
-            topic = topics[place]
-            mine = [
-                unit
-                for unit, own in joins.items()
-                if place in own
-                and batch_of(self.run.key, unit, topic.key.word, topic.batches) == batch
-            ]
-            return self._record(topic, mine, units, account, places)
-
-        write_records(self.run, len(records), draw, self._stopped_by, on_progress)
-
-    def finished(self, topics: Sequence[Topic]) -> Iterator[SyntheticRecord]:
-        """The records of the journal as text."""
-        drawn = self.run.records
-        for number, (place, _) in enumerate(_numbered(topics)):
-            tokens, stopped_by = drawn[number].tokens, drawn[number].stopped_by or "interrupted"
-            text = self.plan.template.text(self.model.tokenizer, tokens)
-            yield SyntheticRecord(text, None, topics[place].key.word, len(tokens), stopped_by)
-
-    def _record(
-        self,
-        topic: Topic,
-        mine: Sequence[str],
-        units: UnitPassages,
-        account: Account,
-        places: Mapping[str, int],
-    ) -> Iterator[int]:
-        """A record from the units of its batch."""
-        plan, template = self.plan, self.plan.template
-        prompt = template.prompt(self.model.tokenizer, topic.key.word)
-        room = template.room(self.model.tokenizer)
-        allowance = prompt.allowance(self.model, plan.unit_tokens, room)
-        read = {
-            unit: self.model.digest(_about(topic.key.word, units[unit]), allowance) for unit in mine
-        }
-        reading = [unit for unit in mine if read[unit]]
-        mechanism = plan.record().mechanism_for(topic.count)
-        paying = [places[unit] for unit in reading]
-        spend = privacy_filter(account, paying, mechanism.rho, most=plan.record_rho)
-        experts = Experts(
-            [read[unit] for unit in reading], mechanism, spend, topic.count, lambda: None
-        )
-        model = copying(self.model, plan.copy_bias)
-        return draw_record(model, prompt, template, experts, self.randomness)
-
-    def _stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
-        tokenizer, template = self.model.tokenizer, self.plan.template
-        last = template.parts(tokenizer, tokens)[-1]
-        return "end" if template.fields[-1].ended(tokenizer, last) else "length"
-
-    def _joins(self, passages: Sequence[str], topics: Sequence[Topic]) -> list[int]:
+    def joined(self, passages: Sequence[str], topics: Sequence[Topic]) -> list[int]:
+        """Places of the topics that a unit joins. Private."""
         own = self.public.rarest(passages, self.plan.words_per_unit)
         trie = self.plan.trie()
         long = {trie.known_by(word) for word in own.unlisted} if trie is not None else set()
@@ -296,6 +232,57 @@ class _CorpusWriter:
 
         counted = partial(noisy_counts, candidates, own, noise, pay, self.randomness)
         return [(word, number) for word, number in self.run.released(name, counted)]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _CorpusWriter:
+    """Draws the records of topics: see `RecordWriter`."""
+
+    plan: CorpusPlan
+    model: LanguageModel
+    run_key: bytes
+    topics: Sequence[Topic]
+    units: UnitPassages
+    joins: Mapping[str, Sequence[int]]
+    account: Account
+    randomness: Randomness
+
+    @property
+    def total(self) -> int:
+        """Records of the plan."""
+        return len(_numbered(self.topics))
+
+    def draw(self, number: int) -> Iterator[int]:
+        """A record from the units of its batch."""
+        plan, template, tokenizer = self.plan, self.plan.template, self.model.tokenizer
+        at, batch = _numbered(self.topics)[number]
+        topic = self.topics[at]
+        word = topic.key.word
+        prompt = template.prompt(tokenizer, word)
+        allowance = prompt.allowance(self.model, plan.unit_tokens, template.room(tokenizer))
+        read = {
+            place: self.model.digest(_about(word, self.units[unit]), allowance)
+            for place, (unit, own) in enumerate(self.joins.items())
+            if at in own and batch_of(self.run_key, unit, word, topic.batches) == batch
+        }
+        reading = {place: inputs for place, inputs in read.items() if inputs}
+        mechanism = plan.record().mechanism_for(topic.count)
+        spend = privacy_filter(self.account, [*reading], mechanism.rho, most=plan.record_rho)
+        experts = Experts([*reading.values()], mechanism, spend, topic.count, lambda: None)
+        model = copying(self.model, plan.copy_bias)
+        return draw_record(model, prompt, template, experts, self.randomness)
+
+    def stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
+        """The reason for which a record with these tokens ended."""
+        tokenizer, template = self.model.tokenizer, self.plan.template
+        last = template.parts(tokenizer, tokens)[-1]
+        return "end" if template.fields[-1].ended(tokenizer, last) else "length"
+
+    def record(self, number: int, drawn: Drawn) -> SyntheticRecord:
+        """A record of the journal as text."""
+        at, _ = _numbered(self.topics)[number]
+        text = self.plan.template.text(self.model.tokenizer, drawn.tokens)
+        return drawn.record(text, key=self.topics[at].key.word)
 
 
 def _numbered(topics: Sequence[Topic]) -> list[tuple[int, int]]:

@@ -22,9 +22,9 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import BlockRows, GrowingRows, LanguageModel, Rows
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.tokenizer import Tokenizer
-from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.prompts import Example, Prompt, PromptTemplate, opening_tokens
 
 _KEY = "{key}"
@@ -59,7 +59,7 @@ class RecordField:
         return _cut(tokenizer.decode(drawn), self.stop)
 
     def ended(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> bool:
-        """Whether its end was drawn: a function of what was released."""
+        """True where its end was drawn: a function of what was released."""
         return ended(tokenizer, drawn, self.stop)
 
     def kept(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> int:
@@ -238,7 +238,7 @@ class ExampleTemplate:
 
 
 def ended(tokenizer: Tokenizer, tokens: Sequence[int], ends: Sequence[str] = _ENDS) -> bool:
-    """Whether a text has come to its end: a stop token, or one of the strings."""
+    """True where a text has come to its end: a stop token, or one of the strings."""
     if tokens and tokens[-1] in tokenizer.stop_tokens:
         return True
     text = tokenizer.decode(tokens)

@@ -19,13 +19,14 @@ public and fixed beforehand: a number of rows over the table's size would tell t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, zcdp
+from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.accounting.pure_dp import epsilon_on_sample
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteLaplace
@@ -126,7 +127,7 @@ def read_aggregates(found: Mapping[str, Any], schema: Schema) -> Aggregates:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregatesPlan:
+class AggregatesPlan(PricedPlan):
     """The cost of aggregates and its parts. Public, before any row is read.
 
     Attributes:
@@ -178,14 +179,36 @@ class AggregatesPlan:
 
     @property
     def charge(self) -> Charge:
-        """Of what runs on the sample."""
+        """The charge of what runs on the sample."""
         parts = 1 + len(self.schema.columns) + (self.schema.label.name not in self.group_by)
-        return Charge(self.epsilon_of_sample, 0.0, parts, self.adjacency)
+        zero = _Sums.zero(self.schema)
+        labels = 0 if self.schema.label.name in self.group_by else len(zero.label)
+        counts = len(self.keys) * (1 + sum(map(len, zero.columns)) + labels)
+        return Charge(self.epsilon_of_sample, 0.0, parts, counts, self.adjacency)
+
+    @property
+    def delta(self) -> float:
+        """Zero: the noise is purely private."""
+        return 0.0
 
     @property
     def rho(self) -> float:
         """The charge in a ledger, zCDP rho. Parts are added up where all rows are read."""
         return self.charge.rho if self.rate == 1 else zcdp(self.epsilon)
+
+    @property
+    def parts(self) -> tuple[Price, ...]:
+        """The numbers of all groups, in one release."""
+        return tuple(replace(numbers, rho=self.rho) for numbers in self.charge.parts)
+
+    @property
+    def sampled(self) -> dict[str, float]:
+        """The cost of what runs on a sample, where there is one."""
+        return {"epsilon_of_sample": self.epsilon_of_sample} if self.rate < 1 else {}
+
+    def numbers(self) -> dict[str, Any]:
+        """The noise on every number, and how many rows there are."""
+        return {**self.sampled, "rows": len(self.keys), "noise": repr(self.charge.noise)}
 
     def key_of(self, encoded: Encoded) -> GroupKey:
         """The group of a row with a label. Private."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, epsilon_to_rho, zcdp
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import alone_in, write_whole
@@ -37,13 +38,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """The cost of one release to every privacy unit.
+class Charge(PricedPlan):
+    """The cost of one release to every privacy unit, and the noise that it pays for.
 
     Attributes:
         epsilon: The release is (epsilon, delta)-DP.
         delta: 0 is pure DP, with Laplace noise; above 0 zCDP, with Gaussian noise.
         touched: How many numbers a row moves, each by 1 in its own unit of measure.
+        counts: How many numbers are released.
         adjacency: What makes two tables neighbours.
 
     Raises:
@@ -53,6 +55,7 @@ class Charge:
     epsilon: float
     delta: float
     touched: int
+    counts: int
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
 
     def __post_init__(self) -> None:
@@ -82,6 +85,16 @@ class Charge:
         if self.delta:
             return epsilon_to_rho(self.epsilon, SHARES.beside_pool(self.delta))
         return self.moves * zcdp(float(self.share))
+
+    @property
+    def parts(self) -> tuple[Price, ...]:
+        """The numbers, all of them in one release."""
+        what = f"noise on each of {self.counts} numbers, of which neighbours differ in {self.moves}"
+        return (Price("counts", self.rho, what),)
+
+    def numbers(self) -> dict[str, Any]:
+        """The noise on every number, and how many there are."""
+        return {"counts": self.counts, "noise": repr(self.noise)}
 
     @property
     def noise(self) -> TableNoise:

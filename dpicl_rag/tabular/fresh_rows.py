@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import zcdp
-from dpicl_rag.accounting.pure_dp import amplified_epsilon, epsilon_on_sample
+from dpicl_rag.accounting.prices import Price, PricedPlan
+from dpicl_rag.accounting.pure_dp import epsilon_on_sample
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.tabular.charge import paid
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class FreshCharge:
+class FreshCharge(PricedPlan):
     """The cost of k rows perturbed anew for each query. Public, under replace-one adjacency.
 
     Attributes:
@@ -76,15 +77,25 @@ class FreshCharge:
         return epsilon_on_sample(self.query_epsilon, self.rate)
 
     @property
-    def rho(self) -> float:
+    def query_rho(self) -> float:
         """The charge of one query in a ledger, zCDP rho."""
         return zcdp(self.query_epsilon)
 
-    @staticmethod
-    def of_reports(report_epsilon: float, k: int, queries: int, people: int) -> FreshCharge:
-        """The charge where every report is given an epsilon, as the paper does it."""
-        whole = queries * amplified_epsilon(report_epsilon, k / people)
-        return FreshCharge(whole, k, queries, people)
+    @property
+    def rho(self) -> float:
+        """The charge of all queries, zCDP rho."""
+        return self.queries * self.query_rho
+
+    @property
+    def delta(self) -> float:
+        """Zero: reports are purely private."""
+        return 0.0
+
+    @property
+    def parts(self) -> tuple[Price, ...]:
+        """The queries, each of them paid for by itself."""
+        what = f"{self.queries} queries, each at {self.query_rho:.4g}"
+        return (Price("queries", self.rho, what),)
 
 
 class FreshRows:
@@ -144,7 +155,7 @@ class FreshRows:
             raise ConfigurationError(
                 f"all {self._asked} queries are asked; others cost a charge of their own"
             )
-        shown = paid(self._ledger, self._corpus, self.charge.rho, self._drawn)
+        shown = paid(self._ledger, self._corpus, self.charge.query_rho, self._drawn)
         self._asked += 1
         return shown
 

@@ -304,14 +304,6 @@ class RowBits:
         """Epsilon of one bit, such that a report costs ``epsilon`` and no less."""
         return Fraction(epsilon) / self.flips
 
-    def published_share(self, epsilon: float | Fraction) -> Fraction:
-        """Epsilon of one bit in the paper. For comparison."""
-        return Fraction(epsilon) / self.number
-
-    def true_epsilon(self, epsilon: float | Fraction) -> Fraction:
-        """What a report really costs with the paper's share of ``epsilon`` for each bit."""
-        return self.flips * self.published_share(epsilon)
-
     def of(self, encoded: Encoded, label: int) -> tuple[int, ...]:
         """The bits of a row. Private.
 

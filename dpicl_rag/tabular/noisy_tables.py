@@ -130,7 +130,8 @@ def tables_charge(
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
 ) -> Charge:
     """The charge of `release_tables`. Public."""
-    return Charge(epsilon, delta, len(schema.columns), adjacency)
+    counts = sum(column.size for column in schema.columns) * len(schema.label.values)
+    return Charge(epsilon, delta, len(schema.columns), counts, adjacency)
 
 
 def read_tables(found: Mapping[str, Any], schema: Schema) -> NoisyTables:

@@ -1,4 +1,4 @@
-"""What a caller may name as a model of images."""
+"""Models of images by name."""
 
 from __future__ import annotations
 

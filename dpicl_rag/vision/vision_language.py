@@ -15,7 +15,7 @@ from dpicl_rag._packaged import optional, without_bars
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError, ModelError
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
-from dpicl_rag.language_models.transformers import context_length_of
+from dpicl_rag.language_models.transformers import context_length_of, sample_of_weights
 from dpicl_rag.prompts import label_tokens
 from dpicl_rag.vision.base import Example, Picture
 
@@ -103,7 +103,7 @@ class VisionLanguageModel:
     def label_log_probs(
         self, examples: Sequence[Example], query: Picture, labels: Sequence[str]
     ) -> torch.Tensor:
-        """See `VisionModel`."""
+        """The row of one expert, as `VisionModel` has it."""
         inputs = self._prompt(examples[: self._examples], query)
         with enough_memory(), torch.inference_mode():
             scores = [
@@ -151,7 +151,7 @@ class VisionLanguageModel:
         return float(said.gather(1, tokens.T).sum())
 
     def _try(self, grey: Picture, white: Picture) -> None:
-        """See that the longest prompt fits, and that what was read before moves no row."""
+        """Check that the longest prompt fits, and that what was read before moves no row."""
         most = [Example(grey, "dax")] * self._examples
         length = self._prompt(most, grey)["input_ids"].shape[1]
         context = context_length_of(self._model.config.get_text_config())
@@ -171,10 +171,8 @@ class VisionLanguageModel:
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256(self._model.config.to_json_string().encode())
-        for name, weight in self._model.named_parameters():
-            sample = weight.detach().flatten()[:64].float().cpu()
-            digest.update(f"{name}{tuple(weight.shape)}{weight.dtype}".encode())
-            digest.update(sample.numpy().tobytes())
+        for part in sample_of_weights(self._model):
+            digest.update(part)
         return f"vision-language 1 {self._examples} {self.side} {digest.hexdigest()}"
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpicl_rag.cli import console, option_groups, options
-from dpicl_rag.cli.synthesise_examples import Constants
+from dpicl_rag.cli.synthesise import Constants
 from dpicl_research.commands.evaluate_parts import language_model, show
 from dpicl_research.commands.evaluate_synthetic import Writing
 

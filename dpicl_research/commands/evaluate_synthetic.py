@@ -10,7 +10,7 @@ import typer
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, option_groups, options
-from dpicl_rag.cli.synthesise_examples import Constants
+from dpicl_rag.cli.synthesise import Constants
 from dpicl_research.commands.evaluate_parts import (
     GOES_ON,
     Out,

@@ -15,14 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpicl_rag import framework_bridge
 from dpicl_rag.accounting import Stability
 from dpicl_rag.errors import ConfigurationError, DPICLError
-from dpicl_rag.framework_bridge import PrivateCall, refuse
-from dpicl_rag.loaders.framework_documents import own
+from dpicl_rag.framework_bridge import LLMArguments, PrivateCall, refuse, split_fields
+from dpicl_rag.loaders.framework_documents import as_library_documents
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.requests import AnswerFields
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
-from langchain_dpicl_rag.conversations import ChainInput, asked, joined
-from langchain_dpicl_rag.private_models import Config, LLMArguments, llm_from, with_unit
+from langchain_dpicl_rag.conversations import ChainInput, joined, read_input
+from langchain_dpicl_rag.private_models import Config, llm_from, with_unit
 from langchain_dpicl_rag.vector_stores import private_retriever
 
 Answered: TypeAlias = Any
@@ -42,64 +43,49 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
     def _documents(self, input: Any) -> Documents:
         """Documents or retriever that the question is answered from."""
 
-    def invoke(
-        self, input: ChainInput, config: Config = None, *, fresh: bool | None = False, **kwargs: Any
-    ) -> Answered:
+    def invoke(self, input: ChainInput, config: Config = None, **fields: Any) -> Answered:
         """Answer a question.
 
         Args:
             input: A question, or a dict that holds it under ``input_key``.
             config: LangChain's.
-            fresh: Ask the documents again where the memory has the answer to the same question.
-                ``chain.bind(fresh=True)`` always does.
-            **kwargs: Refused.
+            **fields: ``fresh=True`` asks the documents again where the memory has the answer to the
+                same question; ``chain.bind(fresh=True)`` always does. Nothing else is known.
 
         Raises:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
             ConfigurationError: The input holds no question, or what no chain reads, or a setting
                 does not fit.
         """
-        _refuse(kwargs)
-        call = self._call(input, fresh)
+        call = self._call(input, fields)
         return self._call_with_config(
             lambda _: self._answered(call.answer()), call.question, config
         )
 
-    async def ainvoke(
-        self, input: ChainInput, config: Config = None, *, fresh: bool | None = False, **kwargs: Any
-    ) -> Answered:
+    async def ainvoke(self, input: ChainInput, config: Config = None, **fields: Any) -> Answered:
         """``invoke`` in a worker thread."""
-        _refuse(kwargs)
-        call = self._call(input, fresh)
+        call = self._call(input, fields)
 
         async def answer(_: ChainInput) -> Answered:
             return self._answered(await call.aanswer())
 
         return await self._acall_with_config(answer, call.question, config)
 
-    def stream(
-        self, input: ChainInput, config: Config = None, *, fresh: bool | None = False, **kwargs: Any
-    ) -> Iterator[Answered]:
+    def stream(self, input: ChainInput, config: Config = None, **fields: Any) -> Iterator[Answered]:
         """Stream the answer; closing early pays for what was released and no more."""
-        return self.transform(iter([input]), config, fresh=fresh, **kwargs)
+        return self.transform(iter([input]), config, **fields)
 
     def astream(
-        self, input: ChainInput, config: Config = None, *, fresh: bool | None = False, **kwargs: Any
+        self, input: ChainInput, config: Config = None, **fields: Any
     ) -> AsyncGenerator[Answered, None]:
         """``stream`` with each draw in a worker thread."""
-        return self.atransform(_one(input), config, fresh=fresh, **kwargs)
+        return self.atransform(_one(input), config, **fields)
 
     def transform(
-        self,
-        input: Iterator[ChainInput],
-        config: Config = None,
-        *,
-        fresh: bool | None = False,
-        **kwargs: Any,
+        self, input: Iterator[ChainInput], config: Config = None, **fields: Any
     ) -> Iterator[Answered]:
         """``stream`` for a question that itself arrives in pieces."""
-        _refuse(kwargs)
-        call = self._call(joined(list(input)), fresh)
+        call = self._call(joined(list(input)), fields)
         # LangChain may leave what it iterates over to the garbage collector: it is closed here.
         with closing(call.pieces(self._shown)) as answer:
             yield from self._transform_stream_with_config(
@@ -107,16 +93,10 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
             )
 
     async def atransform(
-        self,
-        input: AsyncIterator[ChainInput],
-        config: Config = None,
-        *,
-        fresh: bool | None = False,
-        **kwargs: Any,
+        self, input: AsyncIterator[ChainInput], config: Config = None, **fields: Any
     ) -> AsyncGenerator[Answered, None]:
         """``transform`` with the search and each draw in a worker thread."""
-        _refuse(kwargs)
-        call = self._call(joined([part async for part in input]), fresh)
+        call = self._call(joined([part async for part in input]), fields)
         async with aclosing(call.apieces(self._shown)) as answer:
             pieces = self._atransform_stream_with_config(
                 _one(call.question), lambda _: answer, config
@@ -136,12 +116,15 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
         elif self.numbers:
             yield AddableDict(self.llm.public_numbers(answer))
 
-    def _call(self, input: Any, fresh: bool | None) -> PrivateCall:
-        conversation = asked(input, self.input_key, *self._beside())
+    def _call(self, input: Any, arguments: dict[str, Any]) -> PrivateCall:
+        fields, unknown = split_fields(arguments)
+        refuse(
+            unknown, "not an argument of a private call; settings are given when the chain is made"
+        )
+        asked = read_input(input, self.input_key, *self._beside())
         llm = self.llm if self.numbers else self.llm.for_strings()
-        llm = llm.with_settings(template=llm.template.instructed(conversation.system))
-        documents, turns = self._documents(input), conversation.turns
-        return PrivateCall(llm, conversation.question, documents, turns, bool(fresh))
+        fields = AnswerFields(**asked.fields, **fields)
+        return PrivateCall(llm, asked.question, self._documents(input), fields)
 
     def _beside(self) -> tuple[str, ...]:
         """Keys of the input beside the question and the turns before it."""
@@ -337,7 +320,9 @@ class PrivateCombineDocuments(_PrivateChain):
             return cast("Documents", given)  # what is neither, the core refuses
         unit_field = self.unit_field or "document"
         stability = stability_of_list(self.stability, unit_field)
-        return GivenDocuments(list(own(given, self.unit_field)), stability, unit_field)
+        return GivenDocuments(
+            list(as_library_documents(given, self.unit_field)), stability, unit_field
+        )
 
 
 def counting_tools(llm: PrivateContextLLM, documents: Documents) -> list[BaseTool]:
@@ -373,10 +358,6 @@ def _told() -> Iterator[None]:
         yield
     except DPICLError as error:
         raise ToolException(str(error)) from None
-
-
-def _refuse(unknown: dict[str, Any]) -> None:
-    refuse(unknown, "not an argument of a private call; settings are given when the chain is made")
 
 
 async def _one(input: ChainInput) -> AsyncIterator[ChainInput]:

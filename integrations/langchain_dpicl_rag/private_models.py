@@ -30,49 +30,31 @@ from pydantic import Field, field_validator
 
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.worker_threads import in_thread
-from dpicl_rag.configuration import TEMPLATE, Settings
+from dpicl_rag.configuration import TEMPLATE
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.framework_bridge import (
-    FROM_SCORES,
-    INSTEAD_OF_STRUCTURE,
     Conversation,
+    LLMArguments,
     PrivateCall,
     core_of,
     refuse,
+    refuse_structure,
+    refuse_tools,
 )
-from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.readers.reply_cache import ReplyCache
-from dpicl_rag.ledger import Ledger
-from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.requests import AnswerFields
 from dpicl_rag.results import PrivateAnswer
-from langchain_dpicl_rag.conversations import read, seal_blocks
-from langchain_dpicl_rag.sealed_documents import (
+from langchain_dpicl_rag.conversations import (
     DOCUMENTS,
-    FRESH,
     SealedCall,
     SealedDocuments,
-    documents_of,
+    read,
+    read_arguments,
+    seal_blocks,
 )
 
 Config: TypeAlias = RunnableConfig | None
 Stop: TypeAlias = list[str] | None
-
-
-class LLMArguments(Settings, total=False):
-    """Arguments of ``dpicl_rag.PrivateContextLLM`` by keyword."""
-
-    model: Any
-    reader: Any
-    reply_cache: ReplyCache | None
-    template: PromptTemplate | None
-    ledger: Ledger | None
-    corpus: str | None
-    caller: str | None
-    knowledge: Any
-    prefix_cache: PrefixCache | None
-    randomness: Randomness | None
 
 
 class PrivateModel(BaseLanguageModel[Any]):
@@ -138,10 +120,7 @@ class PrivateModel(BaseLanguageModel[Any]):
         Raises:
             ConfigurationError: Always.
         """
-        raise ConfigurationError(
-            f"a private model gives no structured output, which {FROM_SCORES}; "
-            f"{INSTEAD_OF_STRUCTURE}"
-        )
+        refuse_structure()
 
     def stream(
         self, input: LanguageModelInput, config: Config = None, *, stop: Stop = None, **kwargs: Any
@@ -200,11 +179,11 @@ class PrivateModel(BaseLanguageModel[Any]):
 
     def _call(self, prompt: Any, stop: Stop, arguments: dict[str, Any]) -> PrivateCall:
         asked = self._read(prompt)
-        documents = documents_of(arguments, asked.documents, allow_public=self.allow_public)
-        llm, stops = self.llm.for_strings(), (*self.llm.config.stop, *(stop or ()))
-        llm = llm.with_settings(template=llm.template.instructed(asked.system), stop=stops)
-        fresh = bool(arguments.get(FRESH))
-        return PrivateCall(llm, asked.question, documents, asked.turns, fresh)
+        documents, fields = read_arguments(
+            arguments, asked.documents, allow_public=self.allow_public
+        )
+        fields = AnswerFields(**asked.fields, **fields, stop=stop or ())
+        return PrivateCall(self.llm.for_strings(), asked.question, documents, fields)
 
 
 def llm_from(given: Any, settings: LLMArguments) -> PrivateContextLLM:
@@ -376,10 +355,7 @@ class ChatPrivateContext(PrivateModel, BaseChatModel):  # type: ignore[misc] # a
         Raises:
             ConfigurationError: Always.
         """
-        raise ConfigurationError(
-            f"a private chat model calls no tools, as each call {FROM_SCORES}; give a public model "
-            "the tool PrivateRetrievalChain(...).as_tool()"
-        )
+        refuse_tools("PrivateRetrievalChain(...).as_tool()")
 
     def _read(self, prompt: Sequence[BaseMessage]) -> Conversation:
         return read(prompt)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Unpack
 
-import numpy as np
-import numpy.typing as npt
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -14,12 +12,18 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, Vector
 
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.framework_bridge import ExactKind, exact_kind, private_search
+from dpicl_rag.framework_bridge import (
+    ExactKind,
+    FrameworkEmbedder,
+    SearchOptions,
+    exact_kind,
+    private_search,
+)
 from dpicl_rag.loaders.framework_documents import refuse_without_field
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, record_of
-from dpicl_rag.retrieval.vectors import VectorSource, Where
+from dpicl_rag.retrieval.vectors import VectorSource
 from dpicl_rag.stores.cached_vectors import InMemoryVectors
 from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
 from dpicl_rag.stores.pg_statements import Table
@@ -28,13 +32,7 @@ from dpicl_rag.stores.qdrant import QdrantVectors
 
 
 def private_retriever(
-    source: Any,
-    *,
-    unit_field: str | None = None,
-    threshold: float | None = None,
-    top_k: int | None = None,
-    where: Where | None = None,
-    units: int = UNITS,
+    source: Any, units: int = UNITS, **options: Unpack[SearchOptions]
 ) -> Retriever:
     """A retriever with a known stability over ``source``.
 
@@ -43,33 +41,19 @@ def private_retriever(
             ``langchain_chroma.Chroma``, an ``InMemoryVectorStore``, a store over pgvector, Qdrant
             or flat FAISS, or what ``as_retriever()`` makes of these stores with plain similarity
             search.
-        unit_field: For stores, the metadata field that holds the privacy unit; ``"document"`` makes
-            each record a unit.
-        threshold: For stores and corpora, the least cosine of a unit with the question.
-        top_k: For stores and corpora, the most units, in place of a threshold.
-        where: For corpora and all stores but ``InMemoryVectorStore``, a Chroma metadata filter.
-            Public.
         units: How many of the closest units are aimed for, by a private search, where neither
             ``threshold`` nor ``top_k`` is given.
+        **options: As in `PrivateRetrievalChain`.
 
     Raises:
         ConfigurationError: The source searches approximately or is of no known kind, or the
             settings do not fit it.
     """
     if isinstance(source, VectorStoreRetriever):
-        if threshold is None and top_k is None and where is None:
-            top_k, where = _search_of(source)
+        if all(value is None for name, value in options.items() if name != "unit_field"):
+            options = {**options, **_search_of(source)}
         source = source.vectorstore
-    return private_search(
-        source,
-        _vectors,
-        unit_names=("privacy_unit", "unit_field"),
-        unit_field=unit_field,
-        threshold=threshold,
-        top_k=top_k,
-        where=where,
-        units=units,
-    )
+    return private_search(source, _vectors, units, **options)
 
 
 def _vectors(store: Any, unit_field: str | None) -> VectorSource:
@@ -114,7 +98,7 @@ def _in_memory(store: InMemoryVectorStore, unit_field: str, embedder: Embedder) 
     return InMemoryVectors(embedder, read)
 
 
-def _search_of(retriever: VectorStoreRetriever) -> tuple[int | None, Where | None]:
+def _search_of(retriever: VectorStoreRetriever) -> SearchOptions:
     """Number of results, where its maker said one, and filter of a plain similarity search."""
     options = dict(retriever.search_kwargs)
     # LangChain's own default, 4, is for a prompt that holds all of them; no answer follows 4 units.
@@ -124,7 +108,7 @@ def _search_of(retriever: VectorStoreRetriever) -> tuple[int | None, Where | Non
             "only plain similarity search with k and filter has an exact counterpart; hand over "
             "the vector store itself, with threshold= or top_k="
         )
-    return top_k, where
+    return {"top_k": top_k, "where": where}
 
 
 def _pg_vector(store: Any, unit_field: str, embedder: Embedder) -> VectorSource:
@@ -245,33 +229,12 @@ class PrivateEmbeddings(Embeddings):
         return vector
 
 
-class LangChainEmbedder:
-    """LangChain embeddings as a core embedder; one text at a time, so that texts stay apart.
-
-    Args:
-        embeddings: The embeddings that the store was filled with.
-    """
-
-    def __init__(self, embeddings: Embeddings) -> None:
-        self._embeddings = embeddings
-
-    def __repr__(self) -> str:
-        return f"LangChainEmbedder({type(self._embeddings).__name__})"
-
-    @property
-    def fingerprint(self) -> str:
-        """The class; LangChain tells no more."""
-        return f"langchain/{type(self._embeddings).__qualname__}"
-
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
-        """Embed texts; see the core's ``Embedder.embed``."""
-        one = self._embeddings
-        rows = [one.embed_query(t) if query else one.embed_documents([t])[0] for t in texts]
-        return np.asarray(rows, dtype=np.float32)
-
-
 def embedder_of(embeddings: Embeddings) -> Embedder:
     """The core embedder behind LangChain embeddings."""
     if isinstance(embeddings, PrivateEmbeddings):
         return embeddings.embedder
-    return LangChainEmbedder(embeddings)
+    return FrameworkEmbedder(
+        f"langchain/{type(embeddings).__qualname__}",  # LangChain tells no more
+        embeddings.embed_query,
+        lambda text: embeddings.embed_documents([text])[0],
+    )

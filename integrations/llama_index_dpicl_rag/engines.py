@@ -31,19 +31,14 @@ from llama_index.core.tools import FunctionTool, QueryEngineTool, ToolMetadata, 
 
 from dpicl_rag import framework_bridge
 from dpicl_rag.errors import ConfigurationError, DPICLError
-from dpicl_rag.framework_bridge import PrivateCall
+from dpicl_rag.framework_bridge import PrivateCall, split_fields
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents, Retriever
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, turns_of
 from llama_index_dpicl_rag.recorder import arespond, respond
-from llama_index_dpicl_rag.refused_options import refuse_options
+from llama_index_dpicl_rag.refused_options import options_of, refuse_options
 from llama_index_dpicl_rag.vector_indexes import private_retriever
-
-OPTIONS = (
-    *("unit_field", "threshold", "top_k", "where", "reader", "streaming", "fresh"),
-    "callback_manager",
-)
 
 
 class PrivateQueryEngine(BaseQueryEngine):
@@ -79,9 +74,10 @@ class PrivateQueryEngine(BaseQueryEngine):
             ``PrivateContextLLM``.
         streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to ``aquery``.
             The answer begins, and budgets are asked, with the first piece.
-        fresh: Ask the documents again where the memory has the answer to the same question.
         callback_manager: LlamaIndex's callbacks.
-        **unknown: Refused; the message names what stands in the place of LlamaIndex's options.
+        **fields: ``fresh=True`` asks the documents again where the memory has the answer to the
+            same question. Others are refused; the message names what stands in the place of
+            LlamaIndex's options.
 
     Raises:
         ConfigurationError: The retriever is refused, or an option does not go with it, or the
@@ -99,14 +95,14 @@ class PrivateQueryEngine(BaseQueryEngine):
         where: Where | None = None,
         reader: Any = None,
         streaming: bool = False,
-        fresh: bool = False,
         callback_manager: CallbackManager | None = None,
-        **unknown: Any,
+        **fields: Any,
     ) -> None:
-        refuse_options(unknown, OPTIONS)
+        self._fields, unknown = split_fields(fields)
+        refuse_options(unknown, options_of(PrivateQueryEngine))
         super().__init__(callback_manager)
         self._llm = llm_from(llm, unit_field).with_settings(reader=reader)
-        self._streaming, self._fresh = streaming, fresh
+        self._streaming = streaming
         self._retriever = private_retriever(
             retriever,
             unit_field=unit_field,
@@ -143,7 +139,7 @@ class PrivateQueryEngine(BaseQueryEngine):
         return await arespond(self._call(query_bundle), streaming=self._streaming)
 
     def _call(self, query: QueryBundle) -> PrivateCall:
-        return PrivateCall(self._llm, query.query_str, self._retriever, fresh=self._fresh)
+        return PrivateCall(self._llm, query.query_str, self._retriever, self._fields)
 
 
 class _PrivateTool(QueryEngineTool):
@@ -209,7 +205,6 @@ class PrivateChatEngine(BaseChatEngine):
     ) -> None:
         if "streaming" in options:
             raise ConfigurationError("leave streaming out: chat answers whole, stream_chat streams")
-        refuse_options({name: options[name] for name in options if name not in OPTIONS}, OPTIONS)
         if memory is None:
             # LlamaIndex's newer Memory leaves connections to a database open.
             turns = [*(chat_history or ())]
@@ -303,7 +298,7 @@ class PrivateChatEngine(BaseChatEngine):
 
 
 def _turns(message: str, answer: str) -> list[ChatMessage]:
-    """What is said next time; nothing where the stream was left before its first piece."""
+    """Turns of a message and its answer; none where the stream was left before its first piece."""
     if not answer:
         return []
     return [ChatMessage(message), ChatMessage(answer, role=MessageRole.ASSISTANT)]

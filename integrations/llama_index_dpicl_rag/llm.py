@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from llama_index.core.base.llms.generic_utils import (
     astream_completion_response_to_chat_response,
@@ -26,13 +26,21 @@ from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_ca
 from llama_index.core.llms.custom import CustomLLM
 
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
-from dpicl_rag.framework_bridge import Conversation, PrivateCall, core_of, refuse
+from dpicl_rag.framework_bridge import (
+    Conversation,
+    PrivateCall,
+    core_of,
+    refuse,
+    refuse_structure,
+    refuse_tools,
+    split_fields,
+)
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.requests import Turn
+from dpicl_rag.requests import AnswerFields, Turn
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents
 from llama_index_dpicl_rag.recorder import Recorder, Unrecorded
-from llama_index_dpicl_rag.refused_options import refuse_options, refuse_structure, refuse_tools
+from llama_index_dpicl_rag.refused_options import refuse_options
 
 R = TypeVar("R")
 
@@ -107,26 +115,23 @@ class _Completion:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Chat:
-    """Messages on their way to the documents, as the prompt that they end in."""
+    """Messages on their way to the documents, as a prompt whose completion is recorded too."""
 
     shown: Sequence[ChatMessage]
     llm: PrivateLLM
-    question: str
-    documents: Documents
-    fresh: bool
+    prompt: _Completion
 
     def answer(self) -> CompletionResponse:
-        return self.llm.complete(self.question, documents=self.documents, fresh=self.fresh)
+        return _COMPLETION.answer(self.llm, self.prompt)
 
     async def aanswer(self) -> CompletionResponse:
-        return await self.llm.acomplete(self.question, documents=self.documents, fresh=self.fresh)
+        return await _COMPLETION.aanswer(self.llm, self.prompt)
 
     def pieces(self) -> Generator[CompletionResponse, None, None]:
-        return self.llm.stream_complete(self.question, documents=self.documents, fresh=self.fresh)
+        return _COMPLETION.stream(self.llm, self.prompt)
 
     async def apieces(self) -> AsyncGenerator[CompletionResponse, None]:
-        ask = self.llm.astream_complete
-        return await ask(self.question, documents=self.documents, fresh=self.fresh)
+        return _COMPLETION.astream(self.llm, self.prompt)
 
 
 def _same(given: R) -> R:
@@ -221,8 +226,16 @@ class PrivateLLM(Unrecorded, CustomLLM):
     stream_structured_predict = _without_context(CustomLLM.stream_structured_predict)
     astream_structured_predict = _without_context(CustomLLM.astream_structured_predict)
     as_structured_llm = refuse_structure
-    predict_and_call = refuse_tools
-    apredict_and_call = refuse_tools
+
+    def predict_and_call(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: calls of tools would be drawn token by token from private scores.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        refuse_tools("llm.as_query_engine(index).as_tool()")
+
+    apredict_and_call = predict_and_call
 
     def _completion(
         self,
@@ -231,8 +244,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
         formatted: bool = False,
         *,
         documents: Documents | None = None,
-        fresh: bool = False,
-        **kwargs: Any,
+        **fields: Any,
     ) -> _Completion:
         """Answer a question from documents.
 
@@ -240,16 +252,15 @@ class PrivateLLM(Unrecorded, CustomLLM):
             prompt: The question. Public.
             formatted: Without effect: the private language model has its own template.
             documents: Private documents; see the class.
-            fresh: Ask them again where the memory has the answer to the same question.
-            **kwargs: None are known. Sampling parameters would act on private scores.
+            **fields: ``fresh=True`` asks them again where the memory has the answer to the same
+                question. Nothing else is known: sampling parameters would act on private scores.
 
         Raises:
             BudgetExceededError: A budget cannot pay for the first token.
             ConfigurationError: There are further arguments, or as in ``dpicl_rag``'s ``answer``.
             MissingDocumentsError: There are no documents and ``allow_public`` is not set.
         """
-        found = self._documents(documents, kwargs)
-        return _Completion(prompt, PrivateCall(self._llm, prompt, found, fresh=fresh))
+        return self._prompt(prompt, *self._read(documents, fields))
 
     complete, acomplete, stream_complete, astream_complete = _COMPLETION.methods(
         _completion,
@@ -269,8 +280,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
         messages: Sequence[ChatMessage],
         *,
         documents: Documents | None = None,
-        fresh: bool = False,
-        **kwargs: Any,
+        **fields: Any,
     ) -> _Chat:
         """``complete`` for messages. All of them are public.
 
@@ -278,9 +288,16 @@ class PrivateLLM(Unrecorded, CustomLLM):
         system message takes the place of the template's instruction. Without ``documents``, where
         ``allow_public`` is set, all messages are one prompt.
         """
-        found = self._documents(documents, kwargs)
-        llm, question = self._asked(messages, documents is None)
-        return _Chat(messages, llm, question, found, fresh)
+        found, asked = self._read(documents, fields)
+        conversation = _conversation(messages)
+        if documents is None and len(messages) > 1:
+            assert self.messages_to_prompt is not None
+            question = self.messages_to_prompt(messages)
+        else:
+            said = conversation.fields
+            question = self._llm.whole_question(conversation.question, said["turns"])
+            asked = AnswerFields(system=said["system"], **asked)
+        return _Chat(messages, self, self._prompt(question, found, asked))
 
     chat, achat, stream_chat, astream_chat = _CHAT.methods(
         _chatting,
@@ -289,35 +306,27 @@ class PrivateLLM(Unrecorded, CustomLLM):
         "``stream_chat`` with each piece drawn in a worker thread.",
     )
 
-    def _documents(self, documents: Documents | None, unknown: dict[str, Any]) -> Documents:
+    def _prompt(self, prompt: str, documents: Documents, fields: AnswerFields) -> _Completion:
+        return _Completion(prompt, PrivateCall(self._llm, prompt, documents, fields))
+
+    def _read(
+        self, documents: Documents | None, arguments: dict[str, Any]
+    ) -> tuple[Documents, AnswerFields]:
+        """Documents of a call, and fields of its question."""
+        fields, unknown = split_fields(arguments)
         refuse_arguments(unknown)
         if documents is not None:
-            return documents
+            return documents, fields
         if not self.allow_public:
             raise MissingDocumentsError(
                 "no documents were given; pass documents= (an empty list asks the public model), "
                 "take llm.as_query_engine(index) in the place of an engine or an agent that writes "
                 "documents into a prompt, or set allow_public=True where every prompt is public"
             )
-        return []
-
-    def _asked(self, messages: Sequence[ChatMessage], public: bool) -> tuple[PrivateLLM, str]:
-        """The model with the instruction of messages, and the question in whole words."""
-        found = _read(messages)
-        if public and len(messages) > 1:
-            assert self.messages_to_prompt is not None
-            return self, self.messages_to_prompt(messages)
-        question = self._llm.whole_question(found.question, found.turns)
-        if found.system is None:
-            return self, question
-        # A copy, which callbacks take for the same model.
-        told = self.model_copy()
-        template = self._llm.template.instructed(found.system)
-        told._llm = self._llm.with_settings(template=template)
-        return told, question
+        return [], fields
 
 
-def _read(messages: Sequence[ChatMessage]) -> Conversation:
+def _conversation(messages: Sequence[ChatMessage]) -> Conversation:
     """The question of messages, after the turns before it.
 
     Raises:
@@ -332,7 +341,7 @@ def _read(messages: Sequence[ChatMessage]) -> Conversation:
 
 
 def turns_of(messages: Sequence[ChatMessage]) -> list[Turn]:
-    """Who says what; nothing of messages without words."""
+    """Turns of messages, as pairs of speaker and words; none of messages without words."""
     return [(one.role.value, one.content) for one in messages if one.content]
 
 

@@ -47,7 +47,7 @@ class Asked(Protocol[S_co]):
 
     @property
     def shown(self) -> Any:
-        """What handlers see of it: the prompt or the messages."""
+        """Prompt or messages, as handlers see them."""
 
     def answer(self) -> S_co:
         """The whole answer."""
@@ -111,33 +111,41 @@ class Recorder(Generic[S, T]):
 
         @wraps(read)
         def answer(llm: M, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            asked = read(llm, *args, **kwargs)
-            return self._told(llm, asked, lambda: self._whole(asked.answer()))
+            return self.answer(llm, read(llm, *args, **kwargs))
 
         async def aanswer(llm: M, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            asked = await asyncio.to_thread(read, llm, *args, **kwargs)
-
-            async def told() -> T:
-                return self._whole(await asked.aanswer())
-
-            return await self._atold(llm, asked, told)
+            return await self.aanswer(llm, await asyncio.to_thread(read, llm, *args, **kwargs))
 
         def stream(llm: M, /, *args: P.args, **kwargs: P.kwargs) -> Generator[T, None, None]:
-            return self._stream(llm, read(llm, *args, **kwargs))
+            return self.stream(llm, read(llm, *args, **kwargs))
 
         async def astream(llm: M, /, *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, None]:
-            return self._astream(llm, await asyncio.to_thread(read, llm, *args, **kwargs))
+            return self.astream(llm, await asyncio.to_thread(read, llm, *args, **kwargs))
 
         aanswer.__doc__, stream.__doc__ = async_words, stream_words
         astream.__doc__ = async_stream_words
         return answer, aanswer, stream, astream
 
-    def _stream(self, llm: Any, asked: Asked[S]) -> Generator[T, None, None]:
+    def answer(self, llm: Any, asked: Asked[S]) -> T:
+        """The answer, under the callback of a language model."""
+        return self._told(llm, asked, lambda: self._whole(asked.answer()))
+
+    async def aanswer(self, llm: Any, asked: Asked[S]) -> T:
+        """``answer`` for async callers."""
+
+        async def told() -> T:
+            return self._whole(await asked.aanswer())
+
+        return await self._atold(llm, asked, told)
+
+    def stream(self, llm: Any, asked: Asked[S]) -> Generator[T, None, None]:
+        """``answer`` piece by piece."""
         # The stream is closed here, whatever a handler does with the generator that it sees.
         with closing(asked.pieces()) as stream:
             yield from self._told(llm, asked, lambda: self._pieces(stream))
 
-    async def _astream(self, llm: Any, asked: Asked[S]) -> AsyncGenerator[T, None]:
+    async def astream(self, llm: Any, asked: Asked[S]) -> AsyncGenerator[T, None]:
+        """``stream`` for async callers."""
         async with aclosing(await asked.apieces()) as stream:
 
             async def told() -> AsyncGenerator[T, None]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from dpicl_rag.configuration import TEMPLATE, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.framework_bridge import FROM_SCORES, INSTEAD_OF_STRUCTURE
+from dpicl_rag.framework_bridge import KEYWORDS, NO_STRUCTURE
 
 _SEARCH = "vectors are scored exactly, all of them, by cosine"
 _WHERE = 'where={"owner": "ann"} filters by metadata before anything is scored'
@@ -16,13 +17,12 @@ _CHOICE = (
     "threshold= and where= choose what is read; a postprocessor would see private nodes, and "
     "choose among them at no charge"
 )
-_STRUCTURE = f"structure {FROM_SCORES}; {INSTEAD_OF_STRUCTURE}"
 _ELSEWHERE = {
     "response_mode": "each unit is read by an expert of its own, which is the only mode",
     "response_synthesizer": "PrivateSynthesizer goes into a RetrieverQueryEngine",
     "similarity_cutoff": "threshold= is the least cosine of a unit with the question",
     "use_async": "aquery is the engine's async call",
-    "output_cls": _STRUCTURE,
+    "output_cls": NO_STRUCTURE,
     **dict.fromkeys(("node_postprocessors", "node_postprocessor"), _CHOICE),
     **dict.fromkeys(("filters", "doc_ids", "node_ids"), _WHERE),
     **dict.fromkeys(
@@ -41,7 +41,12 @@ _ELSEWHERE = {
 _TOP_K = ("similarity_top_k", "k")
 
 
-def refuse_options(unknown: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+def options_of(made: Callable[..., object]) -> list[str]:
+    """Names of the options of a class that takes fields of a question, too."""
+    return [*inspect.signature(made).parameters, *KEYWORDS]
+
+
+def refuse_options(unknown: Mapping[str, Any], known: Iterable[str]) -> None:
     """Refuse options that would be without effect.
 
     Args:
@@ -53,27 +58,6 @@ def refuse_options(unknown: Mapping[str, Any], known: Iterable[str] = ()) -> Non
     """
     for name, value in unknown.items():
         raise ConfigurationError(f"{name}: no such option{_remedy(name, value, list(known))}")
-
-
-def refuse_structure(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse structured output.
-
-    Raises:
-        ConfigurationError: Always.
-    """
-    raise ConfigurationError(f"a private model gives no structured output: {_STRUCTURE}")
-
-
-def refuse_tools(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse calls of tools.
-
-    Raises:
-        ConfigurationError: Always.
-    """
-    raise ConfigurationError(
-        f"a private model calls no tools, as each call {FROM_SCORES}; give a public model the tool "
-        "llm.as_query_engine(index).as_tool()"
-    )
 
 
 def _remedy(name: str, value: Any, known: list[str]) -> str:

@@ -22,13 +22,13 @@ from llama_index_instrumentation import get_dispatcher
 from dpicl_rag.accounting import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.framework_bridge import PrivateCall
-from dpicl_rag.loaders.framework_documents import own
+from dpicl_rag.framework_bridge import PrivateCall, split_fields
+from dpicl_rag.loaders.framework_documents import as_library_documents
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, stability_of_list
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse_arguments
 from llama_index_dpicl_rag.recorder import Unrecorded, arespond, respond, words
-from llama_index_dpicl_rag.refused_options import refuse_options
+from llama_index_dpicl_rag.refused_options import options_of, refuse_options
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -54,9 +54,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
             displace as many others: say ``Stability(added=0, changed=k)``.
         streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to async
             calls.
-        fresh: Ask the documents again where the memory has the answer to the same question.
         callback_manager: LlamaIndex's callbacks.
-        **unknown: Refused, as by ``PrivateQueryEngine``.
+        **fields: As for ``PrivateQueryEngine``.
 
     Raises:
         ConfigurationError: The llm's ``privacy_unit`` is not ``unit_field``, or units may have
@@ -70,16 +69,16 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         unit_field: str,
         stability: Stability | None = None,
         streaming: bool = False,
-        fresh: bool = False,
         callback_manager: CallbackManager | None = None,
-        **unknown: Any,
+        **fields: Any,
     ) -> None:
-        refuse_options(unknown, ("unit_field", "stability", "streaming", "fresh"))
+        self._fields, unknown = split_fields(fields)
+        refuse_options(unknown, options_of(PrivateSynthesizer))
         self._private_llm = llm_from(llm, unit_field)
         # Without one the base class would look for the global model.
         shown = llm if isinstance(llm, PrivateLLM) else PrivateLLM(llm)
         super().__init__(llm=shown, callback_manager=callback_manager, streaming=streaming)
-        self._unit_field, self._fresh = unit_field, fresh
+        self._unit_field = unit_field
         self._stability = stability_of_list(stability, unit_field)
 
     def _get_prompts(self) -> PromptDictType:
@@ -175,11 +174,11 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
             yield question, end
 
     def _call(self, question: str, found: GivenDocuments) -> PrivateCall:
-        return PrivateCall(self._private_llm, question, found, fresh=self._fresh)
+        return PrivateCall(self._private_llm, question, found, self._fields)
 
     def _retrieved(self, nodes: Sequence[NodeWithScore], unknown: dict[str, Any]) -> GivenDocuments:
         refuse_arguments(unknown)
-        return GivenDocuments(list(own(nodes, self._unit_field)), self._stability)
+        return GivenDocuments(list(as_library_documents(nodes, self._unit_field)), self._stability)
 
     def _chunks(
         self, texts: Sequence[str], units: Sequence[str] | None, unknown: dict[str, Any]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Unpack
 
-import numpy as np
-import numpy.typing as npt
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
@@ -20,12 +18,18 @@ from llama_index.vector_stores.chroma import ChromaVectorStore
 from dpicl_rag.answering.worker_threads import in_steps, in_worker
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.framework_bridge import ExactKind, exact_kind, private_search
+from dpicl_rag.framework_bridge import (
+    ExactKind,
+    FrameworkEmbedder,
+    SearchOptions,
+    exact_kind,
+    private_search,
+)
 from dpicl_rag.loaders.framework_documents import SOURCE_FIELD, fields_of_node
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import NO_TEXT, Defect, StoredRecord, record_of
-from dpicl_rag.retrieval.vectors import VectorSource, Where
+from dpicl_rag.retrieval.vectors import VectorSource
 from dpicl_rag.stores.cached_vectors import InMemoryVectors
 from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
 from dpicl_rag.stores.pg_statements import Table
@@ -34,45 +38,13 @@ from dpicl_rag.stores.qdrant import QdrantVectors
 from llama_index_dpicl_rag.recorder import Unrecorded
 
 
-class IndexEmbedder:
-    """The embedding model of an index, for questions only.
-
-    Args:
-        model: The model that the index was filled with.
-    """
-
-    def __init__(self, model: BaseEmbedding) -> None:
-        self._model = model
-
-    def __repr__(self) -> str:
-        return f"IndexEmbedder({self._model.model_name!r})"
-
-    @property
-    def fingerprint(self) -> str:
-        """Name of the model."""
-        return f"llama-index/{self._model.model_name}"
-
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
-        """Embed questions, float32, one row for each.
-
-        Raises:
-            ConfigurationError: The texts are not questions. LlamaIndex would hand them to every
-                event handler.
-        """
-        if not query:
-            raise ConfigurationError("an index embeds its own nodes; insert them into the index")
-        vectors = [self._model.get_query_embedding(text) for text in texts]
-        return np.asarray(vectors, dtype=np.float32)
+def embedder_of(model: BaseEmbedding) -> FrameworkEmbedder:
+    """The embedding model of an index, for questions only: handlers would see passages."""
+    return FrameworkEmbedder(f"llama-index/{model.model_name}", model.get_query_embedding)
 
 
 def private_retriever(
-    source: Any,
-    *,
-    unit_field: str | None = None,
-    threshold: float | None = None,
-    top_k: int | None = None,
-    where: Where | None = None,
-    units: int = UNITS,
+    source: Any, units: int = UNITS, **options: Unpack[SearchOptions]
 ) -> Retriever:
     """A retriever with a known stability; see ``PrivateQueryEngine`` for the arguments.
 
@@ -80,16 +52,7 @@ def private_retriever(
         ConfigurationError: The source searches approximately or is of no known kind, or the
             settings do not fit it.
     """
-    return private_search(
-        source,
-        _vectors,
-        unit_names=("unit_field",),
-        unit_field=unit_field,
-        threshold=threshold,
-        top_k=top_k,
-        where=where,
-        units=units,
-    )
+    return private_search(source, _vectors, units, **options)
 
 
 def _vectors(index: Any, unit_field: str | None) -> VectorSource:
@@ -103,7 +66,7 @@ def _vectors(index: Any, unit_field: str | None) -> VectorSource:
     unit_field = SOURCE_FIELD if unit_field is None else unit_field
     store = index.vector_store
     # LlamaIndex has no public way from an index to its embedding model.
-    embedder = IndexEmbedder(index._embed_model)
+    embedder = embedder_of(index._embed_model)
     if isinstance(store, ChromaVectorStore):
         return Corpus.from_collection(store.client, unit_field=unit_field, embedder=embedder)
     if (exact := exact_kind(store, _KINDS)) is not None:

@@ -23,10 +23,10 @@ from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
 from dpicl_rag.cli import data_folder, settings_file
 from dpicl_rag.language_models import defaults
 from dpicl_rag.mechanisms import randomness
+from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.catalogue import Catalogue
-from dpicl_rag.server.limits import ServerLimits
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.settings import CorpusSettings
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
@@ -93,11 +93,11 @@ class Installation:
         """Answers, and pays from the ledger."""
         return PrivateContextLLM(self.model, ledger=self.ledger, corpus="notes", **settings)
 
-    def catalogue(self, table: dict[str, Any] | None = None) -> Catalogue:
+    def service(self, table: dict[str, Any] | None = None) -> Service:
         """As a server offers the corpus by a table of settings."""
-        return Catalogue(
+        return Service(
             self.model,
-            {"notes": CorpusSettings.of(table or {}).served(self.corpus)},
+            {"notes": CorpusSettings.create(**(table or {})).served(self.corpus)},
             Ledger(data_folder.default_ledger()),
             memory=self.folder / "memory.sqlite",
             embedder=BucketEmbedder(),
@@ -111,8 +111,8 @@ class Installation:
         limits: ServerLimits | None = None,
     ) -> Iterator[TestClient]:
         """A client of a server without a port, with the owner's key where there are no others."""
-        app = create_app(self.catalogue(table), keys, limits)
-        run_key = app.state.services.run_key
+        app = create_app(self.service(table), keys, limits)
+        run_key = app.state.parts.run_key
         headers = {} if run_key is None else {"Authorization": f"Bearer {run_key.text}"}
         with TestClient(app, headers=headers, raise_server_exceptions=False) as client:
             yield client

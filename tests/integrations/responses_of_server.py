@@ -6,9 +6,8 @@ import json
 import zlib
 from typing import Any
 
-from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.admission import Admission, ServerLimits
 from dpicl_rag.server.api_keys import Caller, KeyFile
-from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.tools import Tools
 from tests.integrations.installation import LABELS, QUESTION, UNKNOWN, Case, Installation, reply
 from tests.support.served_in_process import called, chat
@@ -191,7 +190,7 @@ SERVER: dict[str, Case] = {
 
 def _called(installed: Installation, name: str, given: tuple[dict[str, Any], ...]) -> list[Any]:
     table = NOTHING_NEAR if "unsupported" in name else {}
-    found = called(installed.catalogue(table), name.split()[0], *given)
+    found = called(installed.service(table), name.split()[0], *given)
     return [
         {
             "error": one.isError,
@@ -220,9 +219,9 @@ CALLS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def tools_listed(installed: Installation) -> list[Any]:
-    catalogue = installed.catalogue()
-    found = Tools(catalogue, Admission(ServerLimits())).listed(Caller(None))
-    catalogue.close()
+    service = installed.service()
+    found = Tools(service, Admission(ServerLimits())).listed(Caller(None))
+    service.close()
     return [
         {
             "name": one.name,

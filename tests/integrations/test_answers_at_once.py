@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dpicl_rag import PrivateContextLLM, PromptTemplate
-from dpicl_rag.answering.ballots import Ballots
+from dpicl_rag.answering.sentence_votes import VoteReader
 from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 from dpicl_rag.language_models.ray import RayModel
@@ -44,7 +44,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
         with lock:
             found.setdefault(question, []).append(what)
 
-    votes, count = Ballots.votes, WholeAnswer._count
+    votes, count = VoteReader.votes, WholeAnswer._count
 
     def noted_votes(self: Any, before: Any, said: Any) -> Any:
         cast = votes(self, before, said)
@@ -55,7 +55,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
         note(self._show.keywords["question"], "counted", list(cast))
         return count(self, cast)
 
-    monkeypatch.setattr(Ballots, "votes", noted_votes)
+    monkeypatch.setattr(VoteReader, "votes", noted_votes)
     monkeypatch.setattr(WholeAnswer, "_count", noted_count)
 
     def taken() -> dict[str, Any]:
@@ -74,7 +74,7 @@ def server(stack: ExitStack, tiny_model: Any, monkeypatch: Any) -> dict[str, Any
     load = "transformers.AutoTokenizer.from_pretrained"
     monkeypatch.setattr(load, lambda name: build_tiny_tokenizer())
     monkeypatch.setattr("transformers.GenerationConfig.from_pretrained", {}.__getitem__)
-    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda name: True)
+    monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda name: True)
     fake = stack.enter_context(FakeServer(tiny_model))
     return {"model": OpenAICompatibleModel(fake.address())}
 

@@ -15,7 +15,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from dpicl_rag import ConfigurationError, Document, Ledger, PrivateContextLLM, load
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.loaders.framework_documents import own
+from dpicl_rag.loaders.framework_documents import as_library_documents
 from tests.integrations.test_support import QUESTION, SIZE, Coins, speech
 from tests.support.bucket_embedder import BucketEmbedder
 
@@ -82,16 +82,18 @@ class TestAnswers:
         wanted = by_patient().answer(QUESTION, theirs(make))
         beside = [make("agrees, unseen", lost), *theirs(make)]
         assert by_patient().answer(QUESTION, beside) == wanted
-        assert [d.text for d in own(beside, "patient")] == [text for text, _ in SAID]
+        assert [d.text for d in as_library_documents(beside, "patient")] == [
+            text for text, _ in SAID
+        ]
 
     def test_metadata_are_not_read(self, make) -> None:
-        texts = {document.text for document in own(theirs(make), "patient")}
+        texts = {document.text for document in as_library_documents(theirs(make), "patient")}
         assert texts == {text for text, _ in SAID}
 
 
 def test_a_source_is_that_of_llama_index() -> None:
     whole = LlamaDocument(text="a", id_="file 1")
-    (found,) = own([whole], "document_id")
+    (found,) = as_library_documents([whole], "document_id")
     assert found.unit == "file 1"
 
 
@@ -99,12 +101,16 @@ def test_what_a_store_gave_has_its_name_there_and_what_was_read_that_of_its_text
     """Random names would give a text a new budget in each run."""
     twice = [LlamaDocument(text="a"), LlamaDocument(text="a")]
     assert [twice[0].node_id] != [twice[1].node_id]
-    first, second = own(twice, "document")
+    first, second = as_library_documents(twice, "document")
     assert first.unit != second.unit
-    assert [d.unit for d in own([LlamaDocument(text="a")], "document")] == [first.unit]
+    assert [d.unit for d in as_library_documents([LlamaDocument(text="a")], "document")] == [
+        first.unit
+    ]
     node = TextNode(text="a", id_="n1")
-    assert [d.unit for d in own([NodeWithScore(node=node)], "document")] == ["n1"]
-    assert [d.unit for d in own([PageDocument("a", id="p1")], "document")] == ["p1"]
+    assert [d.unit for d in as_library_documents([NodeWithScore(node=node)], "document")] == ["n1"]
+    assert [d.unit for d in as_library_documents([PageDocument("a", id="p1")], "document")] == [
+        "p1"
+    ]
 
 
 class TestNeighbours:
@@ -113,7 +119,9 @@ class TestNeighbours:
     @pytest.mark.parametrize("unit_field", ["patient", "document"])
     def test_of_a_list(self, make, unit_field: str) -> None:
         def units(said: Sequence[tuple[str, str]]) -> Counter[tuple[str, str]]:
-            return Counter((d.unit, d.text) for d in own(theirs(make, said), unit_field))
+            return Counter(
+                (d.unit, d.text) for d in as_library_documents(theirs(make, said), unit_field)
+            )
 
         whole = units(SAID)
         if unit_field == "patient":

@@ -18,9 +18,8 @@ import pytest
 from dpicl_rag import Document
 from dpicl_rag.auditing.channels import differences
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server import served_answer, tools
-from dpicl_rag.server.catalogue import Catalogue
-from dpicl_rag.server.protocol import guarantee
+from dpicl_rag.server import served_request, tools
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.tools import Tools
 from dpicl_rag.surveys.survey_results import Estimate, PrivateCount
 from tests.integrations import test_server_channels as server_channels
@@ -103,7 +102,7 @@ async def trouble(server, key, poor, channels, call):
             await call(session, "ask", corpus="notes", question=f"Who is patient {number}?")
         await call(session, "budget", corpus="notes")
     async with a_session(server.url, key, transport=Told(channels)) as (session, _):
-        model = server.catalogue._model
+        model = server.service._model
         model.go_on.clear()
         model.reading.clear()
         asking = asyncio.create_task(session.call_tool("ask", {**notes, "fresh": True}))
@@ -138,19 +137,19 @@ class PatientModel(Around):
 @pytest.fixture(scope="module", autouse=True)
 def held_fixed():
     """What is drawn of numbers, and the time that reading takes."""
-    numbers = Catalogue.numbers
+    run = Service.run
     few = Estimate(3, 1, 5)
 
     def same(self, *asked):
-        found = numbers(self, *asked)
+        found = run(self, *asked)
         if isinstance(found, PrivateCount):
             return replace(found, yes=few)
         return replace(found, themes=(), others=few, total=few)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Catalogue, "numbers", same)
+        patch.setattr(Service, "run", same)
         patch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", BucketEmbedder)
-        patch.setattr(served_answer, "TELLING", 600.0)
+        patch.setattr(served_request, "TELLING", 600.0)
         yield
 
 
@@ -185,35 +184,35 @@ def test_neighbours_differ_in_nothing_but_the_answer(documents, base, tiny_model
 
 
 def a_field_with_a_count(monkeypatch):
-    stream, count = Catalogue.stream, []
-    privacy = guarantee.privacy
+    stream, count = Service.stream, []
+    privacy = served_request.privacy
 
     def counted(self, *asked):
         count[:] = [len(self.texts)]
         return stream(self, *asked)
 
-    monkeypatch.setattr(Catalogue, "stream", counted)
+    monkeypatch.setattr(Service, "stream", counted)
     monkeypatch.setattr(
-        guarantee, "privacy", lambda answer: {**privacy(answer), "agreeing": count[0]}
+        served_request, "privacy", lambda answer: {**privacy(answer), "agreeing": count[0]}
     )
 
 
 def an_error_that_quotes(monkeypatch):
-    budgets = Catalogue.budgets
+    budgets = Service.budgets
 
     def quoting(self, *asked):
         if len(self.texts) > 3:
             raise ConfigurationError(self.texts[-1])
         return budgets(self, *asked)
 
-    monkeypatch.setattr(Catalogue, "budgets", quoting)
+    monkeypatch.setattr(Service, "budgets", quoting)
 
 
 def progress_by_units(monkeypatch):
     ask = Tools._ask
 
     async def telling(self, call, given):
-        await call.tell(1 / len(self._catalogue.texts))
+        await call.tell(1 / len(self._service.texts))
         return await ask(self, call, given)
 
     monkeypatch.setattr(tools, "_KINDS", {**tools._KINDS})
@@ -225,7 +224,7 @@ def a_description_with_a_count(monkeypatch):
 
     def counting(self, caller):
         found = listed(self, caller)
-        found[0].description += f" There are {len(self._catalogue.texts)}."
+        found[0].description += f" There are {len(self._service.texts)}."
         return found
 
     monkeypatch.setattr(Tools, "listed", counting)
@@ -271,5 +270,5 @@ def test_the_probe_sees_a_message_that_quotes_a_document(tiny_model, tmp_path, m
     def quoting(self, *asked):
         raise ConfigurationError(self.texts[-1])
 
-    monkeypatch.setattr(Catalogue, "budgets", quoting)
+    monkeypatch.setattr(Service, "budgets", quoting)
     assert "budget 1" in probed(tmp_path / "day", tiny_model).findings

@@ -21,26 +21,25 @@ import llama_index_dpicl_rag as llama_index
 from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering import follow_ups
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.cli import app, data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
-from dpicl_rag.cli import serve_tools as mcp_room
 from dpicl_rag.cli.options import FieldOptions
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
+from dpicl_rag.framework_bridge import LLMArguments
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import FIELDS, Request
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import ExactRetriever, Search, retriever_over
-from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.protocol.chat_reply import ChatRequest
-from dpicl_rag.server.protocol.fields import Extension
+from dpicl_rag.server.protocol.request_bodies import Extension
 from dpicl_rag.server.protocol.response_reply import ResponseRequest
-from dpicl_rag.server.routers.survey_endpoints import SurveyRequest
-from dpicl_rag.server.tool_arguments import (
+from dpicl_rag.server.routers.question_endpoints import SurveyRequest
+from dpicl_rag.server.service import ServedCorpus, Service
+from dpicl_rag.server.tool_schemas import (
     ARGUMENTS,
     Arguments,
 )
-from langchain_dpicl_rag.private_models import LLMArguments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
 from tests.support.scripted_model import ScriptedModel
@@ -94,17 +93,17 @@ def command(*words: str) -> Callable[..., None]:
 
 
 @contextmanager
-def catalogue(room: Any, *words: str) -> Iterator[Any]:
+def service(*words: str) -> Iterator[Any]:
     """What a command serves, stopped before it listens."""
     made: list[Any] = []
-    real = room.open_catalogue
+    real = serve_room.open_service
     with pytest.MonkeyPatch.context() as patch:
 
         def keep(*given: Any, **named: Any) -> Any:
             made.append(real(*given, **named))
             raise KeyboardInterrupt
 
-        patch.setattr(room, "open_catalogue", keep)
+        patch.setattr(serve_room, "open_service", keep)
         done = run_command(*words)
     assert made, done.output
     with closing(made[0]):
@@ -127,9 +126,8 @@ RESPONSES = over_http("/v1/responses", {"input": QUESTION})
 COUNTS = over_http("/v1/surveys", {"kind": "count", "question": QUESTION})
 
 
-def served(ask: Callable[..., None], how: str = "--corpus", room: Any = serve_room) -> Any:
+def served(ask: Callable[..., None], how: str = "--corpus", name: str = "serve") -> Any:
     """A server's door, by each way to say what is served."""
-    name = "serve" if room is serve_room else "mcp"
 
     def run(model: Any, corpus: Corpus) -> None:
         file = Path(data_folder.default_ledger()).with_name("served.toml")
@@ -140,7 +138,7 @@ def served(ask: Callable[..., None], how: str = "--corpus", room: Any = serve_ro
         elif how == "settings file":
             file.write_text("[corpora.notes]\n")
             words = ["--config", str(file), name]
-        with catalogue(room, *words) as made:
+        with service(*words) as made:
             ask(made)
 
     return run
@@ -228,7 +226,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         }.items()
     },
     **{
-        f"mcp, {how}: {name}": (served(by_tool(name), how, mcp_room), SENTENCE)
+        f"mcp, {how}: {name}": (served(by_tool(name), how, "mcp"), SENTENCE)
         for how in ("--corpus", "--config")
         for name in ("ask", "count")
     },
@@ -324,18 +322,18 @@ GREETINGS = ("Hi!", "Hello, how are you?", "Danke!", "Merci beaucoup", "Adi\u00f
 
 
 def greeted_over_http(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
-    served = {"notes": Served(UNREAD)}
-    catalogue = Catalogue(llm.model, served, ledger, embedder=BucketEmbedder())
+    served = {"notes": ServedCorpus(UNREAD)}
+    service = Service(llm.model, served, ledger, embedder=BucketEmbedder())
     bodies = [chat(one) for one in GREETINGS]
-    found = [one.json() for one in posted(catalogue, "/v1/chat/completions", *bodies)]
+    found = [one.json() for one in posted(service, "/v1/chat/completions", *bodies)]
     assert {(one["privacy"]["by"], one["privacy"]["epsilon"]) for one in found} == {("public", 0.0)}
     return [one["choices"][0]["message"]["content"] for one in found]
 
 
 def greeted_by_tools(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
-    served = {"notes": Served(UNREAD)}
-    catalogue = Catalogue(llm.model, served, ledger, embedder=BucketEmbedder())
-    results = called(catalogue, "ask", *({"question": one} for one in GREETINGS))
+    served = {"notes": ServedCorpus(UNREAD)}
+    service = Service(llm.model, served, ledger, embedder=BucketEmbedder())
+    results = called(service, "ask", *({"question": one} for one in GREETINGS))
     assert {one.structuredContent["by"] for one in results} == {"public"}
     return [one.structuredContent["text"] for one in results]
 
@@ -418,9 +416,9 @@ LAST = "When does the depot open?\x01\ud800"
 
 def conversed_over_http(path: str, name: str) -> Callable[..., Any]:
     def run(llm: PrivateContextLLM, ledger: Ledger) -> None:
-        catalogue = Catalogue(llm.model, {"notes": Served(UNREAD)}, ledger)
+        service = Service(llm.model, {"notes": ServedCorpus(UNREAD)}, ledger)
         said = [("system", CONTROLLED), *TURNS, ("user", LAST)]
-        posted(catalogue, path, {name: [{"role": who, "content": text} for who, text in said]})
+        posted(service, path, {name: [{"role": who, "content": text} for who, text in said]})
 
     return run
 
@@ -515,7 +513,7 @@ def test_a_budget_that_is_spent_is_a_sentence_of_a_server_too(error, tmp_path, m
     for at, ask in enumerate((CHAT, RESPONSES, by_tool("ask"))):
         ledger = Ledger(tmp_path / f"{at}.sqlite")
         model = ScriptedModel({"": "Hello."})
-        [found] = ask(Catalogue(model, {"notes": Served(UNREAD)}, ledger))
+        [found] = ask(Service(model, {"notes": ServedCorpus(UNREAD)}, ledger))
         if at == 2:
             assert (found.isError, found.content[0].text) == (True, str(error))
         else:

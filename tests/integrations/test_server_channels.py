@@ -18,12 +18,12 @@ from dpicl_rag import Document, Ledger
 from dpicl_rag.auditing.channels import Channels, differences, neighbours_by_channel
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.retrieval import ThresholdRetriever
-from dpicl_rag.server import delivery, served_answer
+from dpicl_rag.server import delivery, served_request
+from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.catalogue import Catalogue, Served
-from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.request_log import RequestLog
+from dpicl_rag.server.service import ServedCorpus, Service
 from tests.integrations.leak_probe import SECRET, LeakProbe, SpyModel
 from tests.integrations.test_neighbours import SameAnswer
 from tests.support.bucket_embedder import BucketEmbedder
@@ -52,7 +52,7 @@ KINDS = [
 def no_word_on_reading():
     """How far reading is follows from time, which no two runs have in common."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(served_answer, "TELLING", 600.0)
+        patch.setattr(served_request, "TELLING", 600.0)
         yield
 
 
@@ -115,7 +115,7 @@ def day(server, key, others, channels, brief=False):
     for number in range(3):  # the second key's budget ends, then its questions of the minute
         ask(f"Who is patient {number}?", others[0], stream=number == 1)
     look()
-    server.catalogue._model.left = 3  # the engine stops answering
+    server.service._model.left = 3  # the engine stops answering
     ask("Is it mended?")
     ask("Is it mended?", stream=True)
     look()
@@ -135,20 +135,20 @@ def opened(folder: Path, documents, model):
     keys = KeyFile(folder / "keys.sqlite")
     mine, others = keys.add("ann", role="owner"), [keys.add("bob")]
     [token] = model.tokenizer.encode("e")
-    catalogue = Catalogue(
+    service = Service(
         FailingEngine(model, 10**9),
-        {"notes": Served(ThresholdRetriever(corpus, -1.0), {"max_tokens": 4})},
+        {"notes": ServedCorpus(ThresholdRetriever(corpus, -1.0), {"max_tokens": 4})},
         ledger,
         memory=folder / "memory.sqlite",
         embedder=BucketEmbedder(),
         randomness=SameAnswer(token),
     )
-    catalogue.texts = [document.text for document in documents]  # for planted faults
+    service.texts = [document.text for document in documents]  # for planted faults
     log = RequestLog(sys.stderr, questions=True)
-    app = create_app(catalogue, keys, ServerLimits(a_minute=60), log)
-    catalogue.count = app.state.services.metrics.request
+    app = create_app(service, keys, ServerLimits(a_minute=60), log)
+    service.count = app.state.parts.metrics.request
     try:
-        with running(app, catalogue) as server:
+        with running(app, service) as server:
             yield server, mine, others
     finally:
         corpus.close()
@@ -189,45 +189,45 @@ def show(one, other, place):
 
 
 def a_header_with_a_count(monkeypatch):
-    spent, begin, counts = delivery.spent, Catalogue.stream, []
+    spent, begin, counts = delivery.spent, Service.stream, []
 
     def stream(self, *asked):
         counts.append(len(self.texts))
         return begin(self, *asked)
 
-    monkeypatch.setattr(Catalogue, "stream", stream)
+    monkeypatch.setattr(Service, "stream", stream)
     monkeypatch.setattr(delivery, "spent", lambda answer: {**spent(answer), "X-Units": str(counts)})
 
 
 def a_log_line_with_the_documents(monkeypatch):
-    begin = Catalogue.stream
+    begin = Service.stream
 
     def stream(self, *asked):
         logging.getLogger("some.library").debug("found %s", self.texts)
         return begin(self, *asked)
 
-    monkeypatch.setattr(Catalogue, "stream", stream)
+    monkeypatch.setattr(Service, "stream", stream)
 
 
 def a_status_that_follows_the_documents(monkeypatch):
-    begin = Catalogue.stream
+    begin = Service.stream
 
     def stream(self, *asked):
         if len(self.texts) > 3:
             raise RuntimeError
         return begin(self, *asked)
 
-    monkeypatch.setattr(Catalogue, "stream", stream)
+    monkeypatch.setattr(Service, "stream", stream)
 
 
 def a_metric_of_the_search(monkeypatch):
-    begin = Catalogue.stream
+    begin = Service.stream
 
     def stream(self, *asked):
         self.count("notes", len(self.texts))
         return begin(self, *asked)
 
-    monkeypatch.setattr(Catalogue, "stream", stream)
+    monkeypatch.setattr(Service, "stream", stream)
 
 
 @pytest.mark.parametrize(

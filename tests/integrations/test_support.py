@@ -16,11 +16,11 @@ from httpx import Response
 from llama_index.core.llms import ChatMessage
 
 from dpicl_rag import Ledger, PrivateContextLLM
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import GivenDocuments
-from dpicl_rag.server.catalogue import Catalogue, Served
+from dpicl_rag.server.service import ServedCorpus, Service
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
@@ -173,11 +173,9 @@ def served(llm: PrivateContextLLM, texts: list[str], ask: Callable[..., Any], *g
     with TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger.sqlite")
         ledger.set_budget(corpus="notes", rho=100.0)
-        corpora = {"notes": Served(GivenDocuments(texts), settings)}
+        corpora = {"notes": ServedCorpus(GivenDocuments(texts), settings)}
         coins = {"randomness": Coins()}
-        return ask(
-            Catalogue(llm.model, corpora, ledger, embedder=BucketEmbedder(), **coins), *given
-        )
+        return ask(Service(llm.model, corpora, ledger, embedder=BucketEmbedder(), **coins), *given)
 
 
 async def read(pieces: AsyncIterator[Any]) -> list[Any]:

@@ -17,7 +17,6 @@ from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import retriever_over
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.views import budget
 from dpicl_rag.vision import classify_image
 from dpicl_research import vision_prototype
 from tests.integrations.installation import (
@@ -125,8 +124,8 @@ def test_a_plan_in_python_is_what_answers_of_the_frameworks_pay_from(
 @pytest.mark.parametrize("agreement", AGREEMENTS)
 def test_a_server_tells_the_price_that_it_charges(agreement, search, installed, plans):
     table = {"epsilon": 4.0, **search, **({} if agreement is None else {"agreement": agreement})}
-    made = installed.catalogue(table)
-    price, told = made.price("notes"), budget(made, "notes", Caller(None))
+    made = installed.service(table)
+    price, told = made.price("notes"), made.budget("notes", Caller(None))
     [by_tool] = called(made, "budget", {})
     with installed.client(table) as client:
         page = client.get("/v1/budget").json()["data"]
@@ -183,7 +182,7 @@ def of_stream(path: str, **body: Any) -> Told:
 
 def of_tool(name: str, **given: Any) -> Told:
     def ask(installed: Installation, settings: Settings) -> float:
-        [result] = called(installed.catalogue(settings), name, given)
+        [result] = called(installed.service(settings), name, given)
         assert not result.isError, result
         return result.structuredContent["rho"]
 

@@ -94,7 +94,7 @@ def killing(model, delay, worker):
     done: list[int] = []
     pid = 0
     with contextlib.suppress(ray.exceptions.RayError):  # killed after the last answer
-        pid = process_of(model._pool._actors[worker])
+        pid = process_of(model._pool.actors[worker])
 
     def kill():
         time.sleep(delay)

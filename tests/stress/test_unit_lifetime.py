@@ -24,7 +24,7 @@ import pytest
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.ledger.fixed_point import to_rho
-from dpicl_rag.ledger.unit_key import UnitKey, key_path
+from dpicl_rag.ledger.ledger_units import UnitKey, key_path
 from tests.stress.answering import CORPUS, UNITS
 
 pytestmark = pytest.mark.stress

@@ -30,6 +30,6 @@ class Around:
         self._model = self._model.copying(bias, public=public)
         return self
 
-    def alone(self) -> Self:
+    def single_row(self) -> Self:
         """Itself: one row alone is watched like others."""
         return self

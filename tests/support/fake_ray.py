@@ -1,4 +1,8 @@
-"""Ray in this process, with faults at chosen calls: a stand-in for the module."""
+"""Ray in this process, with faults at chosen calls: a stand-in for the module.
+
+As Ray does, it starts an actor again that died, and repeats calls that may be repeated, before all
+later ones, until somebody cancels them.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,15 @@ Fault = Literal["dies before", "dies after", "hangs", "unsure before", "unsure a
 """What befalls a call: the worker dies before or after it is done, never answers, or the connection
 is lost before or after it is done."""
 
+TRIES = 50
+"""Of a call that is to be repeated for ever."""
+
 
 class RayError(Exception):
     """As Ray's."""
 
 
 class ActorDiedError(RayError):
-    """As Ray's."""
-
-
-class ActorUnavailableError(RayError):
     """As Ray's."""
 
 
@@ -59,7 +62,6 @@ class FakeRay:
 
     exceptions = SimpleNamespace(
         RayError=RayError,
-        ActorUnavailableError=ActorUnavailableError,
         GetTimeoutError=GetTimeoutError,
     )
     cloudpickle = SimpleNamespace(dumps=lambda source: pickle.dumps(_Held(source)))
@@ -67,7 +69,8 @@ class FakeRay:
     def __init__(self, fault: Callable[[int, str], Fault] = lambda number, method: "") -> None:
         self.fault = fault
         self.calls: list[str] = []
-        self.hired = 0
+        self.started = 0
+        self.actors: list[FakeActor] = []
         self.messages: list[bytes] = []
 
     def is_initialized(self) -> bool:
@@ -80,7 +83,7 @@ class FakeRay:
         return self
 
     def options(self, **options: Any) -> Any:
-        assert options["max_restarts"] == options["max_task_retries"] == 0
+        assert options["max_restarts"] == options["max_task_retries"] == -1
         return SimpleNamespace(remote=self._hire)
 
     def get(self, found: Any, timeout: float) -> Any:
@@ -90,53 +93,77 @@ class FakeRay:
             raise found
         return found
 
-    def kill(self, actor: FakeActor) -> None:
-        actor.alive = False
+    def kill(self, actor: FakeActor, no_restart: bool = True) -> None:
+        actor.alive = not no_restart
+        if actor.alive:
+            actor.start()
+
+    def cancel(self, found: Any) -> None:
+        for actor in self.actors:
+            actor.unfinished = [call for call in actor.unfinished if call[0] is not found]
 
     def _hire(self, *arguments: Any) -> FakeActor:
-        self.hired += 1
-        return FakeActor(self, Worker(*arguments))
+        self.actors.append(FakeActor(self, arguments))
+        return self.actors[-1]
 
 
 class FakeActor:
     """A worker of this process; every call is done at once."""
 
-    def __init__(self, ray: FakeRay, worker: Worker) -> None:
+    def __init__(self, ray: FakeRay, arguments: tuple[Any, ...]) -> None:
         self.alive = True
         self._ray = ray
-        self._worker = worker
+        self._arguments = arguments
         self._turn = threading.Lock()  # an actor does one call after the other
+        self.unfinished: list[tuple[Any, ...]] = []
+        self.start()
+
+    def start(self) -> None:
+        """Forget all that the worker knows."""
+        self._ray.started += 1
+        self.worker = Worker(*self._arguments)
 
     def __getattr__(self, method: str) -> Any:
-        def remote(*arguments: Any) -> Any:
-            with self._turn:
-                return self._call(method, arguments)
+        def handle(**options: Any) -> Any:
+            def remote(*arguments: Any) -> Any:
+                with self._turn:
+                    return self._call(method, arguments, **options)
 
-        return SimpleNamespace(remote=remote)
+            return SimpleNamespace(remote=remote, options=handle)
 
-    def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        return handle()
+
+    def _call(self, method: str, arguments: tuple[Any, ...], max_task_retries: int = -1) -> Any:
         if not self.alive:
             return ActorDiedError()
-        number = len(self._ray.calls)
-        self._ray.calls.append(method)
-        self._ray.messages += [one for one in arguments if isinstance(one, bytes)]
-        fault = self._ray.fault(number, method)
-        if fault == "hangs":
-            return GetTimeoutError()
-        if fault == "unsure before":
-            return ActorUnavailableError()
-        if fault == "dies before":
-            self.alive = False
-            return ActorDiedError()
-        found = pickle.loads(pickle.dumps(getattr(self._worker, method)(*arguments)))
-        if isinstance(found, bytes):
-            self._ray.messages.append(found)
-        if fault == "unsure after":
-            return ActorUnavailableError()
-        if fault == "dies after":
-            self.alive = False
-            return ActorDiedError()
+        waiting = [*self.unfinished, (None, method, arguments, max_task_retries)]
+        while waiting:
+            _, *call = waiting[0]
+            found = self._done(*call)
+            if isinstance(found, GetTimeoutError):
+                break
+            waiting.pop(0)
+        self.unfinished = [(one or found, *call) for one, *call in waiting]
         return found
+
+    def _done(self, method: str, arguments: tuple[Any, ...], max_task_retries: int) -> Any:
+        for _ in range(TRIES):
+            number = len(self._ray.calls)
+            self._ray.calls.append(method)
+            self._ray.messages += [one for one in arguments if isinstance(one, bytes)]
+            fault = self._ray.fault(number, method)
+            if fault == "hangs":
+                break
+            if not fault.endswith("before"):
+                found = pickle.loads(pickle.dumps(getattr(self.worker, method)(*arguments)))
+                self._ray.messages += [found] if isinstance(found, bytes) else []
+            if not fault:
+                return found
+            if fault.startswith("dies"):
+                self.start()
+            if max_task_retries == 0:
+                return ActorDiedError()
+        return GetTimeoutError()
 
 
 def install(monkeypatch: Any) -> FakeRay:
@@ -144,6 +171,4 @@ def install(monkeypatch: Any) -> FakeRay:
     fake = FakeRay()
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setattr(worker_pool, "_ray", lambda: fake)
-    monkeypatch.setattr(worker_pool, "_PAUSE", 1e-9)
-    monkeypatch.setattr(worker_pool, "_LONGEST_PAUSE", 1e-9)
     return fake

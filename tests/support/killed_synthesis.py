@@ -20,8 +20,8 @@ from dpicl_rag import Document, Ledger
 from dpicl_rag.ledger import Reservation
 from dpicl_rag.ledger.fixed_point import charge, exact
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.synthesis import LabelledDocument, synthesis_folder, synthesise_examples
-from dpicl_rag.synthesis.synthesis_folder import read_run
+from dpicl_rag.synthesis import LabelledDocument, synthesis_run, synthesise_examples
+from dpicl_rag.synthesis.synthesis_run import read_run
 from dpicl_rag.synthesis.synthetic_corpus import synthesise
 from tests.support.paced_model import PacedModel
 from tests.support.synthesising import short_plan
@@ -129,7 +129,7 @@ def _synthesise(folder: Path, what: str, tokens: int, seconds: float, kill_at: i
     # Coins without end would take long; what is counted is what is paid.
     DiscreteGaussian.draw = lambda self, randomness: 0  # type: ignore[method-assign]
     events = _Events(kill_at)
-    for module, name in ((synthesis_folder, "write_line"), (synthesis_folder, "write_whole")):
+    for module, name in ((synthesis_run, "write_line"), (synthesis_run, "write_whole")):
         setattr(module, name, events.around(getattr(module, name)))
     commit = Reservation.commit
 

@@ -1,4 +1,4 @@
-"""A tiny model that fails over a secret document, and quotes it wherever it can."""
+"""Tiny models that fail over a secret document: one quotes it wherever it can, one dies of it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ def build_quoting_model() -> QuotingModel:
     return QuotingModel(build_tiny_model())
 
 
+def build_dying_model() -> DyingModel:
+    return DyingModel(build_tiny_model())
+
+
 class QuotingModel(Around):
     """Reads like the tiny model, but for the secret."""
 
@@ -29,4 +33,13 @@ class QuotingModel(Around):
             logging.getLogger("quoting").error(text)
             warnings.warn(text, stacklevel=1)
             raise ValueError(text)
+        return self._model.read(prefix, inputs, **options)
+
+
+class DyingModel(Around):
+    """Reads like the tiny model, but the secret ends the process."""
+
+    def read(self, prefix: Any, inputs: Any, **options: Any) -> Any:
+        if SECRET in self._model.tokenizer.decode([token for own in inputs for token in own]):
+            os._exit(1)
         return self._model.read(prefix, inputs, **options)

@@ -1,4 +1,4 @@
-"""A catalogue behind its endpoints and its tools, without a port: one call, and it is closed."""
+"""A service behind its endpoints and its tools, without a port: one call, and it is closed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from fastapi.testclient import TestClient
 from httpx import Response
 from mcp.types import CallToolResult
 
-from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.admission import Admission, ServerLimits
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.catalogue import Catalogue
-from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.tools import ToolCall, Tools
 
 
-def posted(catalogue: Catalogue, path: str, *bodies: dict[str, Any]) -> list[Response]:
+def posted(service: Service, path: str, *bodies: dict[str, Any]) -> list[Response]:
     """The responses to some bodies, one after the other, by the corpus ``notes``."""
-    app = create_app(catalogue)
-    headers = {"Authorization": f"Bearer {app.state.services.run_key.text}"}
+    app = create_app(service)
+    headers = {"Authorization": f"Bearer {app.state.parts.run_key.text}"}
     headers["Content-Type"] = "application/json"
     with TestClient(app, headers=headers, raise_server_exceptions=False) as client:
         asked = [json.dumps({"model": "notes", **body}) for body in bodies]
@@ -40,7 +39,7 @@ def events(response: Response) -> list[dict[str, Any]]:
     return [json.loads(one) for one in data if one != "[DONE]"]
 
 
-def called(catalogue: Catalogue, name: str, *given: dict[str, Any]) -> list[CallToolResult]:
+def called(service: Service, name: str, *given: dict[str, Any]) -> list[CallToolResult]:
     """The results of some calls of a tool, one after the other, of the corpus ``notes``."""
 
     async def tell(part: float) -> None:
@@ -50,9 +49,9 @@ def called(catalogue: Catalogue, name: str, *given: dict[str, Any]) -> list[Call
         admission, found = Admission(ServerLimits()), []
         for arguments in given:
             visit = ToolCall(Caller(None), Exchange(), tell)
-            tools = Tools(catalogue, admission)
+            tools = Tools(service, admission)
             found.append(await tools.called(visit, name, {"corpus": "notes", **arguments}))
-        await admission.end(catalogue.close)
+        await admission.end(service.close)
         return found
 
     return asyncio.run(call())

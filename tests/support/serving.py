@@ -18,12 +18,12 @@ from pathlib import Path
 from dpicl_rag import Document, Ledger, PrivateContextLLM
 from dpicl_rag.ledger import Reservation
 from dpicl_rag.retrieval import GivenDocuments
+from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.catalogue import Catalogue, Served
-from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.run import make_server
+from dpicl_rag.server.service import ServedCorpus, Service
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.paced_model import PacedModel
 
@@ -54,7 +54,7 @@ def warm() -> None:
 def serve(folder: Path, listening: socket.socket) -> None:
     notes = [Document(f"The office is in Elm Lane {n}.", f"unit-{n}") for n in range(10)]
     corpora = {
-        name: Served(
+        name: ServedCorpus(
             GivenDocuments(notes),
             # Without counts of whole answers, which cost much and show nothing.
             {"max_tokens": MAX_TOKENS, "unsupported": "ignore", "agreement": "off", **settings},
@@ -62,7 +62,7 @@ def serve(folder: Path, listening: socket.socket) -> None:
         for name, settings in SETTINGS.items()
     }
     with (folder / "log.jsonl").open("a") as log:
-        catalogue = Catalogue(
+        service = Service(
             PacedModel(open=True, seconds=0.002),
             corpora,
             Ledger(folder / "ledger.sqlite", busy_timeout=300.0),
@@ -70,7 +70,7 @@ def serve(folder: Path, listening: socket.socket) -> None:
             embedder=BucketEmbedder(),
         )
         keys = KeyFile(folder / "keys.sqlite", busy_timeout=300.0)
-        app = create_app(catalogue, keys, ServerLimits(a_minute=1_000_000), RequestLog(log))
+        app = create_app(service, keys, ServerLimits(a_minute=1_000_000), RequestLog(log))
         server = make_server(app, host="127.0.0.1", port=0)
         server.run(sockets=[listening])
 

@@ -9,7 +9,7 @@ import torch
 from dpicl_rag.auditing.worst_models import SyntheticModel, worst_speech
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.synthesis.corpus_plan import CorpusPlan
-from dpicl_rag.synthesis.synthesis_folder import Drawn, Run
+from dpicl_rag.synthesis.synthesis_run import Drawn, Run
 from dpicl_rag.synthesis.template import RecordField, RecordTemplate
 
 KEYS = ("alpha", "betas", "gamma")

@@ -29,7 +29,7 @@ from dpicl_rag.retrieval import (
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
 )
-from dpicl_rag.synthesis import synthesis_folder
+from dpicl_rag.synthesis import synthesis_run
 from dpicl_rag.synthesis.examples import synthesise_examples
 from dpicl_rag.synthesis.examples_plan import ExamplesMethod
 from dpicl_rag.synthesis.pools import LabelledDocument
@@ -198,7 +198,7 @@ def corpus_of_records() -> list[object]:
     documents = [Document(note, f"unit-{at}") for at, note in enumerate(notes)]
     spoken = {"alpha": "The light is red", "betas": "It was blue", "none": "Nothing"}
     shape = {"topics_per_unit": 2, "batch": 20, "records_per_topic": 2, "epsilon": 60.0}
-    with mock.patch.object(synthesis_folder.secrets, "token_bytes", lambda size: b"k" * size):
+    with mock.patch.object(synthesis_run.secrets, "token_bytes", lambda size: b"k" * size):
         found = synthesise(
             *(documents, short_plan(6, **shape)),
             model=ScriptedModel(spoken),

@@ -17,7 +17,7 @@ from dpicl_rag.language_models.openai_compatible.openai_model import _tokenizer
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
-from dpicl_rag.weights.hub import Pinned
+from dpicl_rag.weights import Pinned
 from tests.support.chroma_server import free_port
 from tests.support.hub import COMMIT, served_hub
 
@@ -113,9 +113,7 @@ def test_a_converted_model_needs_neither(tmp_path, monkeypatch):
     ],
 )
 def test_the_name_of_a_chat_api_is_told_at_once(name, monkeypatch):
-    monkeypatch.setattr(
-        "dpicl_rag.weights.hub.answers_for", lambda *_: pytest.fail("asked the hub")
-    )
+    monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda *_: pytest.fail("asked the hub"))
     with pytest.raises(ConfigurationError, match=r"no log-probabilities .* openai\+http://"):
         PrivateContextLLM(name)
 
@@ -124,7 +122,7 @@ def test_the_name_of_a_chat_api_is_told_at_once(name, monkeypatch):
     "name", ["gpt2", "openai/gpt-oss-20b", "google/gemma-2-2b-it", "org/o1-clone", "olmo", "small"]
 )
 def test_names_of_open_models_are_looked_up(name, monkeypatch):
-    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda *_: True)
+    monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda *_: True)
     assert transformers.located(name).place == transformers.SIZES.get(name, (name,))[0]
 
 
@@ -171,7 +169,7 @@ def test_a_model_in_the_cache_is_loaded_without_the_hub(tmp_path, monkeypatch, t
 def test_a_size_is_no_folder_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small").mkdir()
-    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda *_: True)
+    monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda *_: True)
     assert transformers.located("small").place == "Qwen/Qwen2.5-1.5B-Instruct"
     assert transformers.located("./small").place == "small"
     assert transformers.located(Path("small")).place == "small"

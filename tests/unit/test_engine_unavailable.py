@@ -204,7 +204,7 @@ def test_an_engine_that_is_gone_before_the_search_is_an_error_and_free(make, led
 
 def test_a_token_that_was_paid_for_is_released_before_the_answer_ends(tiny_model):
     class Deaf(Support):
-        def hear(self, step, token):
+        def record(self, step, token):
             raise EngineUnavailableError
 
     rows = torch.log_softmax(torch.randn(4, 8, generator=torch.Generator().manual_seed(0)), -1)

@@ -16,8 +16,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 62_770
-MOST_FILES = 363
+MOST_LINES = 61_860
+MOST_FILES = 310
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9

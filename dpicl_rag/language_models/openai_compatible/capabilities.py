@@ -67,7 +67,7 @@ def served_model(server: Server, name: str) -> dict[str, Any]:
 
 
 def require_tokenizer(server: Server, model: str, tokenizer: HuggingFaceTokenizer) -> None:
-    """See that the server reads a text as the tokenizer does, where the server tells.
+    """Check that the server reads a text as the tokenizer does, where the server tells.
 
     Raises:
         ModelError: It does not.
@@ -131,7 +131,7 @@ def _able(completions: Completions) -> Completions | None:
 
 
 def _names(completions: Completions, vocabulary: int) -> bool:
-    """Whether the server shows tokens that are named, whatever their rank."""
+    """True of a server that shows tokens that are named, whatever their rank."""
     prompt: Tokens = (1, 2, 3)
     [likely] = completions.public([prompt])
     asked = [id for id in range(vocabulary) if id not in likely][:_NAMED]
@@ -145,7 +145,7 @@ def _names(completions: Completions, vocabulary: int) -> bool:
 
 
 def rows_are_their_own(ask: Ask, vocabulary: int) -> bool:
-    """Whether a prompt is answered alike, bit by bit: alone and in company, cold and warm.
+    """True where a prompt is answered alike, bit by bit: alone and among others, cold and warm.
 
     Args:
         ask: Asks the server.
@@ -157,8 +157,8 @@ def rows_are_their_own(ask: Ask, vocabulary: int) -> bool:
         return tuple(coins.randrange(vocabulary) for _ in range(length))
 
     known = prompt(_LENGTH)
-    [alone] = ask([known], "alone")
-    if not alone or ask([known], "alone") != [alone]:
+    [single] = ask([known], "alone")
+    if not single or ask([known], "alone") != [single]:
         return False
     for crowd in _CROWDS:
         place = crowd // 2
@@ -167,6 +167,6 @@ def rows_are_their_own(ask: Ask, vocabulary: int) -> bool:
         others[0] = known[: _LENGTH - 6] + prompt(3)
         prompts = [*others[:place], known, *others[place:]]
         for name in (f"among {crowd}", f"among {crowd}", "alone"):
-            if ask(prompts, name)[place] != alone:
+            if ask(prompts, name)[place] != single:
                 return False
     return True

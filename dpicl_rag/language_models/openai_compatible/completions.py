@@ -18,7 +18,7 @@ Shown = dict[int, float]
 """Log-probability of each token that is shown; empty where the server says nothing of use."""
 
 Said = tuple[Sequence[Shown], bool]
-"""What a prompt goes on with: at each place the tokens that are shown, of which the likeliest is
+"""Continuation of a prompt: at each place the tokens that are shown, of which the likeliest is
 said, and whether it ended by itself. Nothing where the server says nothing of use."""
 
 T = TypeVar("T")
@@ -120,8 +120,8 @@ class Completions:
         found: list[T | None] = []
         for body, rows in zip(bodies, ask(bodies, public=public, at_once=True), strict=True):
             if rows is None:  # a prompt of many may be why: each by itself then
-                alone = self._bodies(body["prompt"], fields, 1)
-                found += [None if own is None else own[0] for own in ask(alone, public=public)]
+                single = self._bodies(body["prompt"], fields, 1)
+                found += [None if own is None else own[0] for own in ask(single, public=public)]
             else:
                 found += rows
         return found
@@ -144,7 +144,7 @@ def understood(answer: Any, body: JSONObject) -> list[Shown]:
 
 
 def continuations(answer: Any, body: JSONObject) -> list[Said]:
-    """What an answer has each prompt go on with, in the order of the prompts.
+    """Continuations of an answer, one for each prompt in their order.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError: It is no answer to these prompts.
@@ -182,7 +182,7 @@ def _shown(choice: Any) -> Shown:
 
 
 def _said(choice: Any, most: int) -> Said:
-    """What a choice goes on with; nothing where it is refused, or where anything in it is odd."""
+    """Continuation of a choice; nothing where it is refused, or where anything in it is odd."""
     if choice["finish_reason"] == _REFUSED:
         return (), False
     try:

@@ -176,7 +176,7 @@ class Server:
         return self._whole(work)
 
     def _whole(self, work: Callable[[asyncio.Semaphore], Coroutine[Any, Any, list[R]]]) -> list[R]:
-        """What work comes to.
+        """Results of work in the loop of requests.
 
         Raises:
             EngineUnavailableError: In the place of any error.

@@ -12,6 +12,7 @@ from typing import cast
 
 import torch
 
+from dpicl_rag import weights
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.copy_bias import copy_bias_of
@@ -23,7 +24,6 @@ from dpicl_rag.language_models.openai_compatible.server_address import KEY, Addr
 from dpicl_rag.language_models.openai_compatible.server_rows import ServerRows
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer, require_room
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
-from dpicl_rag.weights import hub
 
 _DEADLINE = 300.0
 
@@ -147,7 +147,7 @@ def _tokenizer(names: Sequence[object]) -> HuggingFaceTokenizer:
         place = str(default_folder()) if name == "default" else name
         try:
             if not (Path(place).is_absolute() or Path(place).exists()):
-                hub.answers_for(place)  # a loader would try for most of a minute
+                weights.answers_for(place)  # a loader would try for most of a minute
             loaded = transformers.AutoTokenizer.from_pretrained(place)
         except Exception:  # noqa: S112 - reported below
             continue

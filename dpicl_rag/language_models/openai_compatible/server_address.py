@@ -46,7 +46,7 @@ class Address:
 
     @staticmethod
     def meant(text: object) -> bool:
-        """Whether a text is meant to be an address."""
+        """True of a text that is meant to be an address."""
         return isinstance(text, str) and text.startswith(_SCHEME)
 
     @staticmethod
@@ -79,7 +79,7 @@ class ChatAddress:
 
     @staticmethod
     def meant(text: object) -> bool:
-        """Whether a text is meant to be an address."""
+        """True of a text that is meant to be an address."""
         return isinstance(text, str) and text.startswith(_CHAT_SCHEME)
 
     @staticmethod

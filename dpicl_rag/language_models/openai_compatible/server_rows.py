@@ -93,7 +93,7 @@ class ServerRows:
     def continue_each(
         self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
     ) -> list[Continuation]:
-        """What experts say by themselves, in one request for each; see ``SpeakingRows``.
+        """Continuations of experts, in one request for each; see ``SpeakingRows``.
 
         The server goes on by itself, so no row favours words of its own here.
         """
@@ -103,11 +103,11 @@ class ServerRows:
         speaking = [at for at, one in enumerate(asked) if one]
         ask = partial(self._completions.continued, most=most)
         nothing: Said = (), False
-        said = iter(self._heard(speaking, [appended], ask, nothing))
+        said = iter(self._replies(speaking, [appended], ask, nothing))
         return [self._continuation(next(said)) if one else Continuation((), ()) for one in asked]
 
     def _continuation(self, said: Said) -> Continuation:
-        """What a row said; nothing where a token is none of the vocabulary."""
+        """Continuation of a row; nothing where a token is none of the vocabulary."""
         places, ended = list(said[0]), said[1]
         tokens = [max(shown, key=lambda token: (shown[token], -token)) for shown in places]
         if not all(0 <= token < self._size for token in tokens):
@@ -157,7 +157,7 @@ class ServerRows:
         bare = self._completions.public([(*self._public, *end) for end in ends], fields)
         ask = partial(self._completions.experts, fields=fields)
         nothing: Shown = {}
-        own = self._heard(range(len(self._experts)), ends, ask, nothing)
+        own = self._replies(range(len(self._experts)), ends, ask, nothing)
         for at in range(len(ends)):
             row = public_row(bare[at], self._size)
             rows = torch.cat([row[None], expert_rows(own[at :: len(ends)], row)])
@@ -165,21 +165,21 @@ class ServerRows:
                 self._copy_bias.apply(rows[:, None])
             yield rows
 
-    def _heard(
+    def _replies(
         self,
         experts: Sequence[int],
         ends: Sequence[Tokens],
         ask: Callable[[Sequence[Tokens]], list[T | None]],
         nothing: T,
     ) -> list[T]:
-        """What the server says of each expert after each end.
+        """Replies of the server for each expert after each end.
 
         One that it does not answer by itself is not asked again: it would fail for so long again.
         """
-        heard = [expert for expert in experts if expert not in self._silent]
-        prompts = [(*self._experts[expert], *end) for expert in heard for end in ends]
+        answering = [expert for expert in experts if expert not in self._silent]
+        prompts = [(*self._experts[expert], *end) for expert in answering for end in ends]
         found = iter(ask(prompts))
-        own = {expert: [next(found) for _ in ends] for expert in heard}
+        own = {expert: [next(found) for _ in ends] for expert in answering}
         self._silent |= {expert for expert, said in own.items() if None in said}
         nobody: list[T | None] = [None] * len(ends)
         each = [one for expert in experts for one in own.get(expert, nobody)]

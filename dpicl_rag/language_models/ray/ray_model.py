@@ -13,11 +13,10 @@ from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
-from dpicl_rag.language_models.ray.commands import Reading
-from dpicl_rag.language_models.ray.shard import bits_of
-from dpicl_rag.language_models.ray.worker import ModelSource, load
+from dpicl_rag.language_models.ray.ray_rows import RayRows
+from dpicl_rag.language_models.ray.worker import ModelSource, bits_of, load
+from dpicl_rag.language_models.ray.worker_messages import Reading
 from dpicl_rag.language_models.ray.worker_pool import WorkerPool, connect
-from dpicl_rag.language_models.ray.worker_rows import RayRows
 
 
 class RayModel:

@@ -1,4 +1,7 @@
-"""The workers of one model: their start, their commands, their replacement."""
+"""The workers of one model: their start, and requests to them.
+
+Ray starts a worker again that died, and repeats what it was asked; see `worker_messages`.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,26 @@ import itertools
 import logging
 import os
 import pickle
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
-from dpicl_rag.language_models.ray.commands import Answer, Commands, End, Reply
-from dpicl_rag.language_models.ray.worker import PART, Actor, ModelSource, parts_of, read_part
+from dpicl_rag.language_models.ray.worker import Actor, ModelSource
+from dpicl_rag.language_models.ray.worker_messages import (
+    PART,
+    Answer,
+    Reply,
+    WorkerRequest,
+    message_of,
+    number_of_parts,
+    parts_of,
+)
 
-Write = Callable[[int, bool], Commands]
-"""Commands for a worker; all from the beginning for one that knows nothing."""
-
-_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts
+RequestFor = Callable[[int, bool], WorkerRequest]
+"""The request to a worker; with what rows begin with, for one that does not know."""
 
 
 def connect(address: str | None, cpus: int) -> None:
@@ -65,7 +72,7 @@ class WorkerPool:
     """Workers that each hold a copy of one model.
 
     All of them take part in everything, or nothing is done: an expert that is left out because its
-    worker is gone would tell how experts were shared out. One that dies is replaced.
+    worker is gone would tell how experts were shared out.
 
     Args:
         source: Where each worker's model comes from.
@@ -73,6 +80,10 @@ class WorkerPool:
         threads: Of torch, for each; as many CPUs are asked of Ray.
         gpus: GPUs of each, as Ray counts them.
         patience: Seconds that one call may take, with all its repeats. Public.
+
+    Attributes:
+        actors: Ray's handles.
+        patience: See above.
     """
 
     def __init__(
@@ -90,25 +101,21 @@ class WorkerPool:
                 f"the Ray cluster has fewer CPUs or GPUs than {size} workers with {threads} "
                 "threads need; ask for fewer workers or threads, or add nodes"
             )
-        self._hire: Callable[[], Any] = lambda: (
-            ray.remote(Actor)
-            .options(
-                num_cpus=threads,
-                num_gpus=gpus,
-                max_restarts=0,  # replaced here, where what they knew is known
-                max_task_retries=0,
-                scheduling_strategy="SPREAD",
-                enable_task_events=False,
-            )
-            .remote(packed, threads)
+        actor = ray.remote(Actor).options(
+            num_cpus=threads,
+            num_gpus=gpus,
+            max_restarts=-1,
+            max_task_retries=-1,
+            scheduling_strategy="SPREAD",
+            enable_task_events=False,
         )
-        self._patience = patience
+        self.actors = [actor.remote(packed, threads) for _ in range(size)]
+        # A worker that dies while it loads the model would do so again.
+        self._hellos = [actor.hello.options(max_task_retries=0).remote() for actor in self.actors]
+        self.patience = patience
+        self._bits = ""
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
-        self._actors = [self._hire() for _ in range(size)]
-        self._hellos = [actor.hello.remote() for actor in self._actors]
-        self._ended: list[deque[int]] = [deque() for _ in range(size)]
-        self._bits: str | None = None
+        self._rows: set[int] = set()
 
     def __repr__(self) -> str:
         return "WorkerPool()"
@@ -116,7 +123,22 @@ class WorkerPool:
     @property
     def size(self) -> int:
         """Number of workers."""
-        return len(self._actors)
+        return len(self.actors)
+
+    @property
+    def rows(self) -> frozenset[int]:
+        """Numbers of all rows that somebody has."""
+        return frozenset(self._rows)
+
+    def new_rows(self) -> int:
+        """A number for new rows."""
+        number = next(self._numbers)
+        self._rows.add(number)
+        return number
+
+    def forget(self, rows: int) -> None:
+        """Have workers forget rows with the next requests. Safe wherever an object may end."""
+        self._rows.discard(rows)
 
     def meet(self, bits: str) -> None:
         """Wait until all have loaded the model.
@@ -129,10 +151,10 @@ class WorkerPool:
             ModelError: A worker cannot load it, or computes other bits.
         """
         self._bits = bits
-        until = time.monotonic() + self._patience
-        for worker in range(self.size):
+        until = time.monotonic() + self.patience
+        for hello in self._hellos:
             try:
-                self.check(worker, max(0.0, until - time.monotonic()))
+                self.check(_ray().get(hello, timeout=max(0.0, until - time.monotonic())))
                 continue
             except _ray().exceptions.GetTimeoutError:
                 error: ModelError = EngineUnavailableError()
@@ -143,45 +165,12 @@ class WorkerPool:
                 )
             raise error
 
-    def send(self, write: Write) -> Sent:
-        """Send commands to all workers; returns at once."""
-        return Sent(self, write, self._patience)
-
-    def dismiss(self) -> None:
-        """End all workers."""
-        for actor in self._actors:
-            with contextlib.suppress(Exception):
-                _ray().kill(actor)
-
-    def tell(self, worker: int, commands: Commands) -> Call:
-        """Send commands to one worker."""
-        ends = []
-        with contextlib.suppress(IndexError):  # other threads may take from it too
-            while True:
-                ends.append(End(self._ended[worker].popleft()))
-        return Call(self._actors[worker], next(self._numbers), (*ends, *commands))
-
-    def forget(self, rows: int) -> None:
-        """Have workers forget rows with the next commands. Safe wherever an object may end."""
-        for gone in self._ended:
-            gone.append(rows)
-
-    def check(self, worker: int, left: float) -> None:
-        """See that a worker has loaded the model, and computes as this process does.
+    def check(self, bits: str) -> None:
+        """Check that a worker has loaded the model, and computes as this process does.
 
         Raises:
-            GetTimeoutError: Ray's; it did not in time.
             ModelError: It does not.
-            RayError: Ray's; it is gone.
         """
-        hello = self._hellos[worker]
-        if hello is None:
-            return
-        try:
-            bits = _ray().get(hello, timeout=left)
-        except _ray().exceptions.ActorUnavailableError:
-            self._hellos[worker] = self._actors[worker].hello.remote()
-            raise
         if not bits:
             raise ModelError(
                 "a worker cannot load the model; its id, folder or function must work on every "
@@ -192,102 +181,67 @@ class WorkerPool:
                 "a worker computes other bits than this process, so that an answer would hang on "
                 "where an expert is read; use machines of one kind, with the same versions"
             )
-        self._hellos[worker] = None
 
-    def replace(self, worker: int, gone: Any) -> None:
-        """Put another actor in the place of one that is gone, unless somebody did."""
-        with self._lock:
-            if self._actors[worker] is gone:
-                with contextlib.suppress(Exception):
-                    _ray().kill(gone)
-                self._actors[worker] = self._hire()
-                self._hellos[worker] = self._actors[worker].hello.remote()
+    @contextlib.contextmanager
+    def send(self, rows: int, request: RequestFor, *, whole: bool) -> Iterator[list[Call]]:
+        """Requests on their way to all workers. Where the block fails, they are given up.
+
+        Args:
+            rows: Which rows it is about. They send the next one when this one is answered.
+            request: That of a worker.
+            whole: Whether no worker knows what the rows begin with.
+        """
+        calls = [Call(self, worker, rows, request, whole) for worker in range(self.size)]
+        try:
+            yield calls
+        except BaseException:
+            for call in calls:
+                call.give_up()
+            raise
+
+    def dismiss(self) -> None:
+        """End all workers."""
+        for actor in self.actors:
+            with contextlib.suppress(Exception):
+                _ray().kill(actor)
 
 
 class Call:
-    """Commands on their way to one actor, and the reply.
-
-    Args:
-        actor: Ray's handle.
-        number: Of the message.
-        commands: What is to be done.
-    """
-
-    def __init__(self, actor: Any, number: int, commands: Commands) -> None:
-        self.actor = actor
-        self._number = number
-        self._parts = parts_of(number, pickle.dumps(commands))
-        self.repeat()
-
-    def repeat(self) -> None:
-        """Send the same again: it is done once."""
-        *parts, last = self._parts
-        for at, part in enumerate(parts):
-            self.actor.part.remote(at, part)
-        self.reply = self.actor.run.remote(last)
-
-    def rest(self, part: bytes, left: float) -> Reply:
-        """Fetch what else belongs to a reply.
-
-        Args:
-            part: The first part.
-            left: Seconds for it.
-        """
-        _, parts, first = read_part(part)
-        more = [self.actor.more.remote(self._number, at) for at in range(1, parts)]
-        found = _ray().get(more, timeout=left) if more else []
-        if not all(found):
-            return Reply("torn")
-        whole = b"".join([first, *(read_part(part)[2] for part in found)])
-        reply = pickle.loads(whole)  # noqa: S301 - from our own workers
-        assert isinstance(reply, Reply)
-        return reply
-
-
-class Sent:
-    """Commands on their way to all workers, and the replies.
+    """A request on its way to one worker, and the reply.
 
     Args:
         pool: The workers.
-        write: Their commands.
-        patience: Seconds for all of it, from now on.
+        worker: Which of them.
+        rows: See `WorkerPool.send`.
+        request: See `WorkerPool.send`.
+        whole: See `WorkerPool.send`.
     """
 
-    def __init__(self, pool: WorkerPool, write: Write, patience: float) -> None:
+    def __init__(
+        self, pool: WorkerPool, worker: int, rows: int, request: RequestFor, whole: bool
+    ) -> None:
         self._pool = pool
-        self._write = write
-        self._until = time.monotonic() + patience
-        self._calls = [pool.tell(worker, write(worker, False)) for worker in range(pool.size)]
+        self._worker = worker
+        self._actor = pool.actors[worker]
+        self._rows = rows
+        self._request = request
+        self._until = time.monotonic() + pool.patience
+        self._send(whole)
 
-    def each(self) -> Iterator[tuple[Answer, ...]]:
-        """Answers of one worker after the other.
+    def answers(self) -> tuple[Answer, ...]:
+        """The worker's answers.
 
         Raises:
-            EngineUnavailableError: One of them did not, in time.
-            ModelError: One of them cannot.
-            NotEnoughMemoryError: One of them has too little memory.
+            EngineUnavailableError: They did not come in time.
+            ModelError: It cannot give them.
+            NotEnoughMemoryError: It has too little memory.
         """
-        for worker in range(len(self._calls)):
-            yield self._reply(worker).answers
-
-    def _reply(self, worker: int) -> Reply:
-        errors = _ray().exceptions
-        pause = _PAUSE
-        while True:
-            call = self._calls[worker]
-            try:
-                self._pool.check(worker, self._left())
-                part = _ray().get(call.reply, timeout=self._left())
-                reply = call.rest(part, self._left())
-            except errors.GetTimeoutError:
-                reply = Reply("late")
-            except errors.ActorUnavailableError:
-                reply = Reply("unsure")
-            except errors.RayError:
-                reply = Reply("gone")
+        while (reply := self._reply()) is not None:
             match reply.code:
                 case "done":
-                    return reply
+                    return reply.answers
+                case "lacks":
+                    self._send(whole=True)
                 case "memory":
                     raise NotEnoughMemoryError
                 case "failed":
@@ -295,23 +249,41 @@ class Sent:
                         "a worker cannot compute what was asked; see that all nodes of the Ray "
                         "cluster have the same version of this package and of the model"
                     )
-            if reply.code == "late":
-                # It stands still, or would have: the next answer meets another.
-                self._pool.replace(worker, call.actor)
-            if reply.code == "late" or self._left() <= pause:
-                raise EngineUnavailableError
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-            if reply.code == "unsure":
-                call.repeat()
-                continue
-            if reply.code == "gone":
-                self._pool.replace(worker, call.actor)
-            whole = reply.code != "torn"
-            self._calls[worker] = self._pool.tell(worker, self._write(worker, whole))
+        self.give_up()
+        # It stands still, or would have: the next answer meets another.
+        with contextlib.suppress(Exception):
+            _ray().kill(self._actor, no_restart=False)
+        raise EngineUnavailableError
 
-    def _left(self) -> float:
-        return max(0.0, self._until - time.monotonic())
+    def give_up(self) -> None:
+        """Have Ray not repeat it. It may be what ends the worker: nobody would get an answer."""
+        with contextlib.suppress(Exception):
+            _ray().cancel(self._replied)
+
+    def _send(self, whole: bool) -> None:
+        first, *later = parts_of(pickle.dumps(self._request(self._worker, whole)))
+        for at, part in enumerate(later, start=1):
+            self._actor.hold.remote(self._rows, at, part)
+        self._replied = self._actor.run.remote(self._rows, first)
+
+    def _reply(self) -> Reply | None:
+        """The reply; None where it does not come."""
+        try:
+            first = self._get(self._replied)
+            more = range(1, number_of_parts(first))
+            later = self._get([self._actor.more.remote(self._rows, at) for at in more])
+        except _ray().exceptions.RayError:
+            return None
+        message = message_of([first, *later])
+        if message is None:
+            return Reply("lacks", "")  # the worker was started again before it told the rest
+        reply = pickle.loads(message)  # noqa: S301 - from our own workers
+        assert isinstance(reply, Reply)
+        self._pool.check(reply.bits)
+        return reply
+
+    def _get(self, result: Any) -> Any:
+        return _ray().get(result, timeout=max(0.0, self._until - time.monotonic()))
 
 
 def _ray() -> Any:

@@ -107,11 +107,11 @@ def _fingerprint(call: object) -> str:
 
 
 def independent(reader: Reader, *, calls: int = CALLS, on_progress: Progress | None = None) -> bool:
-    """Whether a reader was seen to give the same notes in all company, of public documents.
+    """True of a reader that gave the same notes among any others, of public documents.
 
     Four times, a made-up document is read alone, and then among others of other lengths, which
     answer the question differently, in another order each time. Every document must have the same
-    note each time. The calls of a company run together as those of an answer do, as many at once as
+    note each time. The calls of a crowd run together as those of an answer do, as many at once as
     the reader makes.
 
     Equal notes are evidence and no proof: a provider may move a reply rarely, under another load,
@@ -137,11 +137,11 @@ def independent(reader: Reader, *, calls: int = CALLS, on_progress: Progress | N
     if isinstance(reader, ConcurrentReader):
         reader = reader.with_cache(None)  # every call is made
     read = notes(reader, _QUESTION)
-    company = [_ALONE, *map(_other, range(calls // _ROUNDS - 2))]
+    crowd = [_ALONE, *map(_other, range(calls // _ROUNDS - 2))]
     order = random.Random(0)  # noqa: S311 - public
     found: dict[str, set[Passages]] = defaultdict(set)
     for done in range(_ROUNDS):
-        for texts in ([_ALONE], order.sample(company, len(company))):
+        for texts in ([_ALONE], order.sample(crowd, len(crowd))):
             for text, note in zip(texts, read([(text,) for text in texts], None), strict=True):
                 found[text].add(note)
         if on_progress is not None:

@@ -18,7 +18,7 @@ from dpicl_rag.language_models.base import Progress
 
 @runtime_checkable
 class Reader(Protocol):
-    """What replies to prompts, each in a conversation of its own.
+    """A model that replies to prompts, each in a conversation of its own.
 
     A reply may depend on its own prompt and on coins of its own call, and on nothing else: not on
     how many prompts there are, and not on the others. Where calls fail for reasons that are not a
@@ -77,7 +77,7 @@ _LINKS = 8  # errors of one chain that are looked at
 
 
 def failure_of(error: BaseException) -> CallFailure:
-    """What an error of a call follows from; `CallFailure.OWN` where nothing is known about it.
+    """Cause of an error of a call; `CallFailure.OWN` where nothing is known about it.
 
     Clients wrap errors of other clients, so those that led to it are looked at too.
     """

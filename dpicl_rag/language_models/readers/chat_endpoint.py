@@ -64,7 +64,7 @@ def chat_endpoint(address: str, *, backoff: float | None = None) -> ConcurrentRe
 
 
 class _ChatTroubleError(ConnectionError):
-    """What came is no answer of such a server."""
+    """An answer that no such server gives."""
 
 
 class _StatusError(Exception):

@@ -45,7 +45,7 @@ _REFUSED = (
 
 
 class CallOptions(TypedDict, total=False):
-    """How a `ConcurrentReader` makes its calls; see there."""
+    """Options of the calls of a `ConcurrentReader`; see there."""
 
     concurrency: int
     deadline: float
@@ -58,7 +58,7 @@ def call_limit(deadline: float) -> float:
 
 
 class _Outcome(NamedTuple):
-    """What a call came to.
+    """Outcome of a call.
 
     Attributes:
         text: The reply; empty where there is none.
@@ -73,7 +73,7 @@ class _Outcome(NamedTuple):
 
     @property
     def lasts(self) -> bool:
-        """Whether another try would come to the same."""
+        """True where another try would come to the same."""
         return self.failure is None or self.failure is CallFailure.OWN
 
 
@@ -218,7 +218,7 @@ class ConcurrentReader:
             self._trying.release()
 
     def _outcomes(self, prompts: Sequence[str]) -> Generator[tuple[int, _Outcome], None, None]:
-        """What every prompt came to, by its place, as they come.
+        """Outcomes of prompts, by their places, as they come.
 
         Raises:
             EngineUnavailableError: A public prompt is not answered.
@@ -278,7 +278,7 @@ class ConcurrentReader:
         return _Outcome(failure=CallFailure.PASSING)
 
     def _public(self, context: Context, stop: threading.Event) -> tuple[_Outcome, bool]:
-        """What the public prompt comes to by the deadline, and whether it took a single try."""
+        """Outcome of the public prompt by the deadline, and whether it took a single try."""
         until, first = time.monotonic() + self._deadline, True
         for pause in self._pauses():
             found = self._once(PUBLIC_PROMPT, context)

@@ -26,7 +26,7 @@ _PLACES = re.compile(r"0x[0-9a-fA-F]+")  # of objects in memory
 
 
 def is_runnable(given: object) -> bool:
-    """Whether something is a ``Runnable``; LangChain is not loaded to find out."""
+    """True of a ``Runnable``; LangChain is not loaded to find out."""
     module = sys.modules.get("langchain_core.runnables.base")
     return module is not None and isinstance(given, module.Runnable)
 
@@ -94,15 +94,15 @@ def _text(found: Any) -> object:
 
 
 def _langchain_fingerprint(runnable: Any) -> str:
-    """Names a model by its settings; what does not tell them all, once and never again."""
+    """Names a model by its settings; one that does not show them all, once and never again."""
     from langchain_core.language_models import BaseLanguageModel
 
     kind = type(runnable)
-    told = isinstance(runnable, BaseLanguageModel) and (
+    shown_whole = isinstance(runnable, BaseLanguageModel) and (
         runnable.is_lc_serializable()
         or (kind.__module__.startswith("langchain_") and "langchain_core" not in kind.__module__)
     )
-    if not told:
+    if not shown_whole:
         return f"langchain {kind.__name__} {secrets.token_hex(8)}"
     from langchain_core.load import dumpd
 
@@ -112,7 +112,7 @@ def _langchain_fingerprint(runnable: Any) -> str:
 
 
 def is_llama_index(given: object) -> bool:
-    """Whether something is an ``LLM`` of LlamaIndex, which is not loaded to find out."""
+    """True of an ``LLM`` of LlamaIndex, which is not loaded to find out."""
     module = sys.modules.get("llama_index.core.llms")
     return module is not None and isinstance(given, module.LLM)
 
@@ -148,8 +148,8 @@ def _llama_index_fingerprint(llm: Any) -> str:
     kind = type(llm)
     if not kind.__module__.startswith("llama_index.llms."):
         return f"llama-index {kind.__name__} {secrets.token_hex(8)}"
-    told = sorted(llm.model_dump(exclude={"api_key", "default_headers"}).items())
-    shown = f"{kind.__module__} {kind.__qualname__} {told!r}"
+    settings = sorted(llm.model_dump(exclude={"api_key", "default_headers"}).items())
+    shown = f"{kind.__module__} {kind.__qualname__} {settings!r}"
     digest = hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()
     return f"llama-index {kind.__name__} {digest[:16]}"
 

@@ -1,4 +1,4 @@
-"""What stands in a language model's place where a reader's notes are all that is needed."""
+"""A language model that writes nothing, where a reader's notes are all that is needed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WordNumbers:
         return [int.from_bytes(b"\x01" + piece) for piece in whole]
 
     def encode_template(self, text: str) -> list[int]:
-        """See `encode`."""
+        """Numbers of words, as `encode` has them."""
         return self.encode(text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -68,12 +68,22 @@ class NoWriter:
 
 
 class UnloadedModel(NoWriter):
-    """What stands in the place of a model that nobody loads, where plans are made for it."""
+    """The place of a model that nobody loads, where plans are made for it."""
 
     speaks = True  # as every model that has a name
 
     def __repr__(self) -> str:
         return "UnloadedModel()"
+
+
+class UnloadedReader:
+    """What stands in the place of a reader that nobody calls, where plans are made for it."""
+
+    fingerprint = "none"
+
+    def replies(self, prompts: Sequence[str], on_progress: Progress | None = None) -> list[str]:
+        """Refuse: a plan reads nothing."""
+        raise ConfigurationError("plans are made without a reader; give one to read documents")
 
 
 class _NoRows:

@@ -28,7 +28,7 @@ class UnitReading(Protocol):
         on_progress: Progress | None = None,
         names: Sequence[str] | None = None,
     ) -> list[Passages]:
-        """What is read of each unit; ``()`` where that is nothing.
+        """Readings of each unit; ``()`` where that is nothing.
 
         Args:
             units: The passages of each. Private.
@@ -39,14 +39,14 @@ class UnitReading(Protocol):
 
 
 NOTHING = "NOTHING"
-"""What a reader replies where a document does not say."""
+"""The reply of a reader where a document does not say."""
 
 NOTE = (
     "Answer the question from the document alone, in one short sentence, in the document's own "
     f"words. If the document does not say, reply with the word {NOTHING}.\n\n"
     "Document:\n{document}\n\nQuestion: {question}"
 )
-"""What a reader is asked of one unit, for a note."""
+"""The prompt of a reader for a note of one unit."""
 
 _LABEL = (
     "Read the document and answer the question with one of these labels, and nothing else: "
@@ -69,7 +69,7 @@ _WORDS = 64  # of a note that are kept
 
 
 def notes(reader: Reader, question: str, prompt: str = NOTE) -> UnitReading:
-    """Reads a note of each unit.
+    """A reading of one note of each unit.
 
     Args:
         reader: Reads one unit at a time.
@@ -80,7 +80,7 @@ def notes(reader: Reader, question: str, prompt: str = NOTE) -> UnitReading:
 
 
 def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1) -> UnitReading:
-    """Reads the labels that each unit says.
+    """A reading of the labels that each unit says.
 
     Args:
         reader: Reads one unit at a time.
@@ -93,7 +93,7 @@ def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1)
 
 
 def phrases(reader: Reader, question: str, most: int) -> UnitReading:
-    """Reads a few phrases of each unit.
+    """A reading of a few phrases of each unit.
 
     Args:
         reader: Reads one unit at a time.

@@ -160,12 +160,12 @@ def _silence_llama_index() -> None:
 def _unless(kind: Any, name: str, silent: Callable[..., Any]) -> None:
     usual = getattr(kind, name)
 
-    def told(self: Any, *given: Any, **options: Any) -> Any:
+    def called(self: Any, *given: Any, **options: Any) -> Any:
         return (
             silent(*given, **options) if _llama_index_is_quiet() else usual(self, *given, **options)
         )
 
-    setattr(kind, name, told)
+    setattr(kind, name, called)
 
 
 def _nothing(*given: Any, **options: Any) -> None:

@@ -2,7 +2,7 @@
 
 import * as counting from "./counting.js";
 import * as durations from "./durations.js";
-import { byId, element, following, swap } from "./shared.js";
+import { byId, element, following, hold, swap } from "./shared.js";
 
 const KINDS = {
   ask: {
@@ -25,8 +25,6 @@ const KINDS = {
   },
 };
 
-let running = false;
-
 export const kind = () => document.querySelector("input[name=kind]:checked").value;
 export const kindName = (of) => KINDS[of].name;
 export const corpus = () => byId("model").value;
@@ -47,7 +45,7 @@ export async function show() {
   byId("question").required = of !== "survey";
   byId("labels").required = of === "tally";
   byId("send").textContent = button;
-  byId("send").disabled = !model || running;
+  byId("send").disabled = !model;
   const usual = durations.usual(measured(of, model));
   const time = usual === undefined ? "" : ` ${took} ${durations.words(usual)}.`;
   const hint = (first) => byId("question-hint").replaceChildren(first, time);
@@ -78,14 +76,10 @@ export function clear() {
 
 /** While something is asked there is a button that stops it, where it can be stopped. */
 export function busy(begun, stoppable = true) {
-  running = begun;
-  // A button that is disabled while somebody stands on it loses them: they are led on first.
+  hold(byId("send"), begun);
   if (begun && stoppable) swap(byId("send"), byId("stop"));
-  byId("send").disabled = !corpus() || begun;
   if (!begun) swap(byId("stop"), byId("send"));
 }
-
-export const isBusy = () => running;
 
 byId("question").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {

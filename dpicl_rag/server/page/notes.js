@@ -1,6 +1,7 @@
 // Notes: what an answer is worth and what it spent, in sentences with their kind.
 
 import { few } from "./shared.js";
+import { UNSUPPORTED } from "./words.js"; // as the server says it
 
 const ENDS = {
   length: "It was cut at the longest length.",
@@ -14,8 +15,6 @@ export const STOPPED = [["", "You stopped it, so this is no answer. What was dra
   + "for, the rest given back."]];
 
 export const REFUSED = "Nothing was spent. What was answered before still comes from memory, at no cost.";
-
-const NOTHING_SAID = "The documents do not say.";
 
 /** What is said of an answer, by its words and the fields that travelled with it. */
 export function notesOn(privacy, answer) {
@@ -31,7 +30,7 @@ export function notesOn(privacy, answer) {
   } else if (privacy.supported === true) {
     notes.push(["good", "The documents support this answer."]);
   }
-  if (privacy.supported === false && answer !== NOTHING_SAID) {
+  if (privacy.supported === false && answer !== UNSUPPORTED) {
     notes.push(["bad", "The documents do not support this answer. Take it for a guess."]);
   }
   if (ENDS[privacy.stopped_by]) notes.push(["", ENDS[privacy.stopped_by]]);

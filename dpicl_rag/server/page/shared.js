@@ -76,6 +76,9 @@ export function swap(from, to) {
   from.hidden = true;
 }
 
+/** Let a button do nothing for a while. Who stands on it stays there: a disabled one lets go of them. */
+export const hold = (button, held) => button.setAttribute("aria-disabled", held);
+
 /** Say once to a screen reader: what streams in is not read out piece by piece. */
 export const announce = (text) => (byId("news").textContent = text);
 
@@ -83,15 +86,16 @@ export const announce = (text) => (byId("news").textContent = text);
 export function submits(form, place, work) {
   byId(form).addEventListener("submit", async (event) => {
     event.preventDefault();
-    byId(place).textContent = "";
     const [button] = byId(form).querySelectorAll("button[type=submit]");
-    button.disabled = true;
+    if (button.ariaDisabled === "true") return;
+    byId(place).textContent = "";
+    hold(button, true);
     try {
       await work();
     } catch (error) {
       byId(place).textContent = sentence(error.message);
     } finally {
-      button.disabled = false;
+      hold(button, false);
     }
   });
 }

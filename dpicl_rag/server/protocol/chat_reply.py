@@ -11,21 +11,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer, StoppedBy
 from dpicl_rag.server.failures import Refusal, refusal
-from dpicl_rag.server.protocol import fields
-from dpicl_rag.server.protocol.conversation import Message, conversation
-from dpicl_rag.server.protocol.guarantee import asked, privacy
-from dpicl_rag.server.served_answer import ServedAnswer, news
+from dpicl_rag.server.protocol import request_bodies
+from dpicl_rag.server.protocol.request_bodies import Message, conversation
+from dpicl_rag.server.served_request import ServedRequest, privacy
 
 
-def body(answering: ServedAnswer, answer: PrivateAnswer) -> dict[str, Any]:
+def body(answering: ServedRequest, answer: PrivateAnswer) -> dict[str, Any]:
     """The body of an answer that was not streamed."""
     message = {"role": "assistant", "content": answer.text, "refusal": None}
     choice = _choice("message", message, _finish_reason(answer.stopped_by))
     more = {"usage": _usage(answering.asked_tokens, answer), "privacy": privacy(answer)}
-    return _labelled("chat.completion", answering, [choice], {**asked(answering), **more})
+    return _labelled("chat.completion", answering, [choice], {**answering.shown_question, **more})
 
 
-async def events(answering: ServedAnswer, include_usage: bool) -> AsyncIterator[str]:
+async def events(answering: ServedRequest, include_usage: bool) -> AsyncIterator[str]:
     """An answer as it is drawn; the first event has the question."""
 
     def event(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
@@ -34,8 +33,8 @@ async def events(answering: ServedAnswer, include_usage: bool) -> AsyncIterator[
         return f"data: {json.dumps(found)}\n\n"
 
     try:
-        yield event({"role": "assistant", "content": ""}, **asked(answering))
-        async for found in news(answering):
+        yield event({"role": "assistant", "content": ""}, **answering.shown_question)
+        async for found in answering.news():
             # A comment: clients pass over it.
             yield event({"content": found}) if isinstance(found, str) else f": read {found:g}\n\n"
         answer = await answering.ended()
@@ -69,7 +68,7 @@ def _choice(part: str, content: Mapping[str, Any], finish: str | None) -> dict[s
 
 
 def _labelled(
-    kind: str, answering: ServedAnswer, choices: Sequence[Any], more: Mapping[str, Any]
+    kind: str, answering: ServedRequest, choices: Sequence[Any], more: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{answering.id}",
@@ -85,7 +84,7 @@ LONGEST_STOP = 256
 """Letters of a stop string: each is looked for in every piece."""
 
 _REFUSED = {
-    **fields.REFUSED,
+    **request_bodies.REFUSED,
     "logprobs": (None, False, 0),
     "logit_bias": (None, {}),
     "n": (None, 1),
@@ -99,7 +98,7 @@ _REFUSED = {
     "prediction": (None,),
     "web_search_options": (None,),
 }
-_WITHOUT_EFFECT = fields.WITHOUT_EFFECT | {
+_WITHOUT_EFFECT = request_bodies.WITHOUT_EFFECT | {
     *("frequency_penalty", "presence_penalty", "reasoning_effort", "verbosity", "modalities"),
     "function_call",
 }
@@ -113,10 +112,10 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
-class ChatRequest(fields.Body):
+class ChatRequest(request_bodies.Body):
     """The body of ``/v1/chat/completions``."""
 
-    model_config = fields.with_other_fields(_REFUSED, _WITHOUT_EFFECT)
+    model_config = request_bodies.with_other_fields(_REFUSED, _WITHOUT_EFFECT)
     refused: ClassVar = _REFUSED
     without_effect: ClassVar = _WITHOUT_EFFECT
 
@@ -128,7 +127,7 @@ class ChatRequest(fields.Body):
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream ends with the usage."""
+        """True where a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
     def asked(self) -> Request:

@@ -13,15 +13,14 @@ from dpicl_rag.prompts import plain
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.failures import Refusal, refusal
-from dpicl_rag.server.protocol import fields
-from dpicl_rag.server.protocol.conversation import Message, conversation
-from dpicl_rag.server.protocol.guarantee import asked, privacy
-from dpicl_rag.server.served_answer import ServedAnswer, news
+from dpicl_rag.server.protocol import request_bodies
+from dpicl_rag.server.protocol.request_bodies import Message, conversation
+from dpicl_rag.server.served_request import ServedRequest, privacy
 
 _PLACE = {"output_index": 0, "content_index": 0}
 
 
-def body(answering: ServedAnswer, answer: PrivateAnswer) -> dict[str, Any]:
+def body(answering: ServedRequest, answer: PrivateAnswer) -> dict[str, Any]:
     """The body of an answer that was not streamed, and the last event of one that was."""
     ended = answer.stopped_by == "end"
     return {
@@ -40,7 +39,7 @@ def body(answering: ServedAnswer, answer: PrivateAnswer) -> dict[str, Any]:
     }
 
 
-async def events(answering: ServedAnswer) -> AsyncIterator[str]:
+async def events(answering: ServedRequest) -> AsyncIterator[str]:
     """An answer as it is drawn."""
     event = _Events(answering)
     try:
@@ -49,7 +48,7 @@ async def events(answering: ServedAnswer) -> AsyncIterator[str]:
         item = _message(answering, [], "in_progress")
         yield event("response.output_item.added", output_index=0, item=item)
         yield event("response.content_part.added", **_PLACE, part=_text(""))
-        async for found in news(answering):
+        async for found in answering.news():
             if isinstance(found, str):
                 more = {"delta": found, "logprobs": []}
                 yield event("response.output_text.delta", **_PLACE, **more)
@@ -77,7 +76,7 @@ class _Events:
         number: Of the next.
     """
 
-    answering: ServedAnswer
+    answering: ServedRequest
     number: int = 0
 
     def __call__(self, kind: str, **fields: Any) -> str:
@@ -88,7 +87,7 @@ class _Events:
         return f"event: {kind}\ndata: {json.dumps(found)}\n\n"
 
 
-def _begun(answering: ServedAnswer) -> dict[str, Any]:
+def _begun(answering: ServedRequest) -> dict[str, Any]:
     """A response before its first word."""
     return {
         "id": f"resp_{answering.id}",
@@ -97,8 +96,8 @@ def _begun(answering: ServedAnswer) -> dict[str, Any]:
         "status": "in_progress",
         "error": None,
         "incomplete_details": None,
-        "instructions": answering.asked.system,
-        "max_output_tokens": answering.asked.max_tokens,
+        "instructions": answering.request.system,
+        "max_output_tokens": answering.request.max_tokens,
         "model": answering.name,
         "output": [],
         "parallel_tool_calls": False,
@@ -112,15 +111,17 @@ def _begun(answering: ServedAnswer) -> dict[str, Any]:
         "truncation": "disabled",
         "usage": None,
         "metadata": {},
-        **asked(answering),
+        **answering.shown_question,
     }
 
 
-def _item(answering: ServedAnswer) -> str:
+def _item(answering: ServedRequest) -> str:
     return f"msg_{answering.id}"
 
 
-def _message(answering: ServedAnswer, content: list[dict[str, Any]], status: str) -> dict[str, Any]:
+def _message(
+    answering: ServedRequest, content: list[dict[str, Any]], status: str
+) -> dict[str, Any]:
     made = {"id": _item(answering), "type": "message", "role": "assistant"}
     return {**made, "status": status, "content": content}
 
@@ -130,7 +131,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 _REFUSED = {
-    **fields.REFUSED,
+    **request_bodies.REFUSED,
     "background": (None, False),
     "include": (None, []),
     "max_tool_calls": (None,),
@@ -138,7 +139,7 @@ _REFUSED = {
     "text": (None, {}, {"format": {"type": "text"}}),
 }
 _KEPT = ("previous_response_id", "conversation")
-_WITHOUT_EFFECT = fields.WITHOUT_EFFECT | {
+_WITHOUT_EFFECT = request_bodies.WITHOUT_EFFECT | {
     *("reasoning", "truncation", "stream_options", "context_management", "prompt_cache_retention"),
 }
 
@@ -149,10 +150,10 @@ class InputMessage(Message):
     type: Literal["message"] = "message"
 
 
-class ResponseRequest(fields.Body):
+class ResponseRequest(request_bodies.Body):
     """The body of ``/v1/responses``."""
 
-    model_config = fields.with_other_fields(
+    model_config = request_bodies.with_other_fields(
         {**_REFUSED, **dict.fromkeys(_KEPT, (None,))}, _WITHOUT_EFFECT
     )
     refused: ClassVar = _REFUSED
@@ -166,7 +167,7 @@ class ResponseRequest(fields.Body):
     max_output_tokens: int | None = Field(None, ge=1)
 
     def ignored(self) -> list[str]:
-        """See ``Body``. No response is kept, so none can be gone on from."""
+        """Fields without an effect, as in ``Body``. No response is kept to be gone on from."""
         extra = self.model_extra or {}
         for name in _KEPT:
             if extra.pop(name, None) is not None:

@@ -1,27 +1,22 @@
-"""Endpoints: a file for each group, and its name in this list.
+"""Endpoints: a file for each group, and its router in this list.
 
-What declares neither ``Asking`` nor ``Owning`` (``services.py``) is open to everybody.
+What declares neither ``Asking`` nor ``Owning`` (``dependencies.py``) is open to everybody.
 """
-
-from importlib import import_module
 
 from fastapi import APIRouter
 
-_FILES = (
-    "model_endpoints",
-    "completion_endpoints",
-    "survey_endpoints",
-    "tool_endpoints",
-    "budget_endpoints",
-    "memory_endpoints",
-    "caller_endpoints",
-    "owner_endpoints",
-    "upload_endpoints",
-    "job_endpoints",
-    "audit_endpoints",
-    "page_endpoints",
-    "health_endpoints",
-    "metrics_endpoints",
+from dpicl_rag.server.routers import (
+    account_endpoints,
+    owner_endpoints,
+    public_endpoints,
+    question_endpoints,
+    upload_endpoints,
 )
 
-ROUTERS: list[APIRouter] = [import_module(f"{__name__}.{file}").router for file in _FILES]
+ROUTERS: list[APIRouter] = [
+    question_endpoints.router,
+    account_endpoints.router,
+    owner_endpoints.router,
+    upload_endpoints.router,
+    public_endpoints.router,
+]

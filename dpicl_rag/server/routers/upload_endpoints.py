@@ -13,17 +13,17 @@ from starlette.requests import ClientDisconnect
 from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.server.admission import MOST_EPSILON
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.catalogue import PUBLIC
+from dpicl_rag.server.dependencies import Owning, ServerParts, Using
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Job, Stopped
-from dpicl_rag.server.limits import MOST_EPSILON
-from dpicl_rag.server.services import Owning, Services, Using
+from dpicl_rag.server.service import PUBLIC
 from dpicl_rag.server.uploads import Unit, Uploads
 
 UPLOAD_PATH = "/v1/owner/documents"
 FORM_BYTES = 64 * 1024
-"""Of a form, beside the file."""
+"""Bytes of a form, beside the file."""
 
 _FIELD_LETTERS = 256
 _FIELDS = ("corpus", "epsilon", "unit", "text_field", "key_field")
@@ -41,28 +41,28 @@ router = APIRouter()
 
 
 @router.post(UPLOAD_PATH, status_code=202, openapi_extra={"requestBody": _FORM})
-async def upload(request: Request, services: Using, owner: Owning) -> dict[str, Any]:
+async def upload(request: Request, parts: Using, owner: Owning) -> dict[str, Any]:
     """Read a mailbox, table or document into a corpus, which can be asked when that is done."""
-    uploads, catalogue, admission = services.uploads, services.catalogue, services.admission
+    uploads, service, admission = parts.uploads, parts.service, parts.admission
     if uploads is None:
         raise Refusal(404, "no uploads here; use `dpicl-rag ingest`", code="no_uploads")
-    with services.jobs.begun("ingest", "", owner) as job:
+    with parts.jobs.begun("ingest", "", owner) as job:
         job.at("Receiving the file")
-        receiving = _received(request, job, uploads, services, owner)
+        receiving = _received(request, job, uploads, parts, owner)
         try:
             path, unit = await job.until_stopped(receiving, admission.check)
         except Stopped:
             raise Refusal(409, "the upload was stopped", code="job_stopped") from None
-        services.jobs.run(job, lambda job: uploads.ingest(job, catalogue, admission, path, unit))
+        parts.jobs.run(job, lambda job: uploads.ingest(job, service, admission, path, unit))
     return job.view()
 
 
 def _claim(
-    services: Services, uploads: Uploads, owner: Caller, corpus: str, epsilon: float | None
+    parts: ServerParts, uploads: Uploads, owner: Caller, corpus: str, epsilon: float | None
 ) -> None:
     """Make a corpus ready to be filled: a new one is the owner's alone, and has a budget."""
-    catalogue = services.catalogue
-    if not owner.may_ask(corpus) or uploads.is_taken(corpus, catalogue):
+    service = parts.service
+    if not owner.may_ask(corpus) or uploads.is_taken(corpus, service):
         # One sentence for what is another key's, what is not served and what this key may not.
         raise Refusal(
             403,
@@ -70,16 +70,16 @@ def _claim(
             "lost goes on under its budget where `dpicl-rag ingest` reads it in beside the server",
             param="corpus",
         )
-    if corpus not in catalogue.corpora:
-        if services.keys is not None:
-            services.keys.close_corpus(corpus, owner)
-        if services.auditor is not None:
-            services.auditor.forget(corpus)  # of one that was deleted, maybe another owner's
-    uploads.give_budget(corpus, catalogue, epsilon)
+    if corpus not in service.corpora:
+        if parts.keys is not None:
+            parts.keys.close_corpus(corpus, owner)
+        if parts.auditor is not None:
+            parts.auditor.forget(corpus)  # of one that was deleted, maybe another owner's
+    uploads.give_budget(corpus, service, epsilon)
 
 
 async def _received(
-    request: Request, job: Job, uploads: Uploads, services: Services, owner: Caller
+    request: Request, job: Job, uploads: Uploads, parts: ServerParts, owner: Caller
 ) -> tuple[Path, Unit]:
     """The file of an upload on disk, and how it is to be read; its corpus is claimed before.
 
@@ -95,7 +95,7 @@ async def _received(
             fields = {name: _short(name, form.get(name)) for name in _FIELDS}
             epsilon = _epsilon(fields.pop("epsilon"))
             name = _corpus(fields.pop("corpus"))
-            await in_thread(_claim, services, uploads, owner, name, epsilon)
+            await in_thread(_claim, parts, uploads, owner, name, epsilon)
             job.corpus = name
             # The form's own file is read in a worker thread, so that answers go on.
             path = await in_thread(uploads.keep, job.corpus, file.filename or "", file.file)

@@ -14,7 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
 from dpicl_rag import Document as OwnDocument
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.loaders.framework_documents import own
+from dpicl_rag.loaders.framework_documents import as_library_documents
 from dpicl_rag.retrieval import (
     UNITS,
     GivenDocuments,
@@ -34,8 +34,7 @@ from langchain_dpicl_rag import (
     PrivateLLM,
     PrivateRetrievalChain,
 )
-from langchain_dpicl_rag.conversations import Conversation, read
-from langchain_dpicl_rag.sealed_documents import SealedDocuments
+from langchain_dpicl_rag.conversations import SealedDocuments, read
 from langchain_dpicl_rag.vector_stores import private_retriever
 from tests.integrations.langchain.support import (
     QUESTION,
@@ -114,12 +113,12 @@ class TestModels:
         answer = type(llm).answer
 
         def spy(self, *args, **kwargs):
-            used.append(self.config.stop)
+            used.append(kwargs["stop"])
             return answer(self, *args, **kwargs)
 
         monkeypatch.setattr(type(llm), "answer", spy)
         model(llm).invoke(QUESTION, documents=TEXTS, stop=["\n", "."])
-        assert used == [("\n", ".")]
+        assert used == [["\n", "."]]
         assert llm.config.stop == ()
 
     def test_public_fields_may_be_configured(self, model, llm):
@@ -249,11 +248,12 @@ class TestChat:
         assert llm.template.system == "Answer."
 
     def test_turns(self):
-        one = [HumanMessage("Why?")]
-        assert read(one) == Conversation("Why?")
-        several = [*one, AIMessage("So."), HumanMessage("And?")]
-        assert read(several) == Conversation("And?", (("User", "Why?"), ("Assistant", "So.")))
-        assert read(several[:2]) == Conversation("User: Why?\nAssistant: So.")
+        said = [HumanMessage("Why?"), AIMessage("So."), HumanMessage("And?")]
+        one, two, three = (read(said[: at + 1]) for at in range(3))
+        assert (one.question, one.fields) == ("Why?", {"turns": (), "system": None})
+        turns = (("User", "Why?"), ("Assistant", "So."))
+        assert (three.question, three.fields) == ("And?", {"turns": turns, "system": None})
+        assert (two.question, two.fields["turns"]) == ("User: Why?\nAssistant: So.", ())
 
 
 class TestChain:
@@ -491,13 +491,13 @@ class TestDocuments:
 
     def test_units(self):
         given = [Document("a", id="1"), Document("b"), Document("b"), Document("b", id="1")]
-        units = [document.unit for document in own(given, "document")]
+        units = [document.unit for document in as_library_documents(given, "document")]
         assert units[0] == units[3] == "1"
         assert len(set(units)) == 3
 
     def test_unit_does_not_depend_on_other_texts(self):
-        alone = next(own([Document("b")], "document")).unit
-        beside = list(own([Document("a"), Document("b")], "document"))[1].unit
+        alone = next(as_library_documents([Document("b")], "document")).unit
+        beside = list(as_library_documents([Document("a"), Document("b")], "document"))[1].unit
         assert beside == alone
 
     def test_sealed(self):

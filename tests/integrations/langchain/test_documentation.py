@@ -12,8 +12,8 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 
 from dpicl_rag import private_context_llm
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.results import UNSUPPORTED
 from langchain_dpicl_rag import PrivateRetrievalChain
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, chroma_store
 

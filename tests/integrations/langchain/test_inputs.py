@@ -19,7 +19,7 @@ from langchain_dpicl_rag import (
     PrivateCombineDocuments,
     PrivateRetrievalChain,
 )
-from langchain_dpicl_rag.conversations import asked
+from langchain_dpicl_rag.conversations import read_input
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm
 from tests.integrations.leak_probe import SpyModel
 
@@ -125,9 +125,11 @@ class TestHistory:
         assert embeddings.questions == [QUESTION]
 
     def test_a_system_message_is_the_instruction(self):
-        found = asked({"input": QUESTION, "chat_history": [SystemMessage("Be."), *TURNS]}, "input")
+        found = read_input(
+            {"input": QUESTION, "chat_history": [SystemMessage("Be."), *TURNS]}, "input"
+        )
         said = (("User", "Who is ill?"), ("Assistant", "Ann is."))
-        assert (found.system, found.turns, found.question) == ("Be.", said, QUESTION)
+        assert (found.question, found.fields) == (QUESTION, {"turns": said, "system": "Be."})
 
     @pytest.mark.parametrize("history", [None, [], ""])
     def test_may_be_empty(self, chain, embeddings, history):
@@ -138,7 +140,7 @@ class TestHistory:
         block = [{"type": "text-plain", "text": TEXTS[0]}]
         for history in ([HumanMessage(block)], [("zing", TEXTS[0])], [7, TEXTS[0]]):
             with pytest.raises(ConfigurationError, match="chat_history") as error:
-                asked({"input": QUESTION, "chat_history": history}, "input")
+                read_input({"input": QUESTION, "chat_history": history}, "input")
             assert "Ann" not in str(error.value)
 
 

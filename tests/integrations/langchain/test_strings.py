@@ -9,8 +9,8 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 
 from dpicl_rag import PrivateContextLLM
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import GivenDocuments
 from langchain_dpicl_rag import (
     ChatPrivateContext,

@@ -22,7 +22,7 @@ from llama_index_dpicl_rag import (
     PrivateSynthesizer,
     PromptContextError,
 )
-from llama_index_dpicl_rag.vector_indexes import IndexEmbedder
+from llama_index_dpicl_rag.vector_indexes import embedder_of
 from tests.integrations.leak_probe import TOKENS, Drive, Stage
 from tests.integrations.llama_index.support import (
     HashEmbedding,
@@ -141,7 +141,7 @@ def _query_by_private_search(stage: Stage) -> Any:
     corpus = Corpus.from_collection(
         chroma_index(stage.folder, nodes_of(stage.documents)).vector_store.client,
         unit_field="document_id",
-        embedder=IndexEmbedder(HashEmbedding()),
+        embedder=embedder_of(HashEmbedding()),
     )
     retriever = PrivateThresholdRetriever(corpus, 3, sigma=3.0, thresholds=(0.0, -1.0))
     llm = private_llm(stage.model, max_tokens=TOKENS, randomness=stage.randomness)

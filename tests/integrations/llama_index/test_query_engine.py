@@ -39,7 +39,7 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine
-from llama_index_dpicl_rag.vector_indexes import IndexEmbedder, private_retriever
+from llama_index_dpicl_rag.vector_indexes import embedder_of, private_retriever
 from tests.integrations.llama_index.support import (
     QUESTION,
     TEXTS,
@@ -68,7 +68,7 @@ def test_response_holds_the_answer_and_public_numbers(tiny_model, index) -> None
         Corpus.from_collection(
             index.vector_store.client,
             unit_field="document_id",
-            embedder=IndexEmbedder(HashEmbedding()),
+            embedder=embedder_of(HashEmbedding()),
         ),
         -1,
     )
@@ -242,7 +242,7 @@ def test_about_as_many_units_as_the_settings_say(tiny_model) -> None:
 
 def test_corpus_of_the_library_is_used_as_it_is(tiny_model, index) -> None:
     corpus = Corpus.from_collection(
-        index.vector_store.client, unit_field="sender", embedder=IndexEmbedder(HashEmbedding())
+        index.vector_store.client, unit_field="sender", embedder=embedder_of(HashEmbedding())
     )
     model = Reader(tiny_model)
     PrivateQueryEngine(private_llm(model), corpus, threshold=-1).query(QUESTION)
@@ -276,7 +276,7 @@ def test_every_retriever_of_the_library_is_taken(tiny_model, tmp_path, name: str
     corpus = Corpus.from_collection(
         chroma_index(tmp_path, nodes_of(TEXTS)).vector_store.client,
         unit_field="document_id",
-        embedder=IndexEmbedder(HashEmbedding()),
+        embedder=embedder_of(HashEmbedding()),
     )
     doors: list[Callable[[PrivateContextLLM, Retriever], str]] = [
         lambda llm, retriever: llm.answer(QUESTION, retriever).text,
@@ -392,7 +392,7 @@ def test_node_without_the_unit_is_left_out(tiny_model, tmp_path) -> None:
 
 
 def test_questions_only_are_embedded() -> None:
-    embedder = IndexEmbedder(HashEmbedding())
+    embedder = embedder_of(HashEmbedding())
     with pytest.raises(ConfigurationError):
         embedder.embed(TEXTS)
 

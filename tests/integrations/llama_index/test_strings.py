@@ -11,8 +11,8 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import QueryEngineTool
 
 from dpicl_rag import PrivateContextLLM
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import GivenDocuments
 from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine, PrivateSynthesizer
 from tests.integrations.llama_index.support import nodes_of

@@ -26,8 +26,8 @@ def stream(text, *, stop=(), max_tokens=100, start="", stopped=None, ending=b"")
         stop=stop,
         max_tokens=max_tokens,
         start=start,
-        finish=lambda: closed.append(True),
-        settle=lambda text, tokens, why, whole: PrivateAnswer(
+        close=lambda: closed.append(True),
+        finish=lambda text, tokens, why, whole: PrivateAnswer(
             text, 1.0, 1e-5, 0.1, tokens, why, "default"
         ),
     )

@@ -5,9 +5,9 @@ import torch
 
 from dpicl_rag import ConfigurationError, PromptTemplate
 from dpicl_rag.answering import prompt_rows
-from dpicl_rag.answering.prompt_rows import BareModel, bare_log_probs, read, read_alone
-from dpicl_rag.language_models.lone_rows import LoneRows
+from dpicl_rag.answering.prompt_rows import BareModel, bare_log_probs, read, read_public_row
 from dpicl_rag.language_models.packed_rows import PackedRows, SingleRow
+from dpicl_rag.language_models.separate_rows import SeparateRows
 from tests.support.tiny_model import build_tiny_model
 
 TOKENS = (70, 71, 72)
@@ -17,7 +17,7 @@ TOKENS = (70, 71, 72)
 def kinds(monkeypatch):
     """Which kinds of rows were read, in order."""
     seen = []
-    for kind in (PackedRows, LoneRows):
+    for kind in (PackedRows, SeparateRows):
         honest = kind.__init__
 
         def init(self, *given, honest=honest, **more):
@@ -32,10 +32,10 @@ def test_alone_it_says_what_it_says_in_company(tiny_model, kinds):
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
     informed = tiny_model.digest(["it is known"], 99)
     read(tiny_model, prompt, [], room=3)  # the probe's rows
-    read_alone(tiny_model, prompt, room=3)
+    read_public_row(tiny_model, prompt, room=3)
     kinds.clear()
     company = read(tiny_model, prompt, [], room=3, informed=informed)
-    alone = read_alone(tiny_model, prompt, room=3, informed=informed)
+    alone = read_public_row(tiny_model, prompt, room=3, informed=informed)
     assert kinds == [PackedRows, SingleRow]
     for ids in (prompt.suffix, *((token,) for token in TOKENS)):
         torch.testing.assert_close(company.extend(ids).public, alone.extend(ids).public)
@@ -51,11 +51,11 @@ def test_no_experts_are_not_alone(tiny_model, kinds):
 
 
 def test_a_model_whose_rows_cannot_share_passes_reads_as_ever(monkeypatch, kinds):
-    model = build_tiny_model().alone()
-    monkeypatch.setattr(model, "alone", lambda: model)
-    monkeypatch.setattr(model, "_holds", lambda kind, _: kind is LoneRows)
-    read_alone(model, PromptTemplate().cut(model.tokenizer, "q?"), room=3)
-    assert kinds == [LoneRows]
+    model = build_tiny_model().single_row()
+    monkeypatch.setattr(model, "single_row", lambda: model)
+    monkeypatch.setattr(model, "_holds", lambda kind, _: kind is SeparateRows)
+    read_public_row(model, PromptTemplate().cut(model.tokenizer, "q?"), room=3)
+    assert kinds == [SeparateRows]
 
 
 def test_what_asks_for_no_experts_reads_alone(tiny_model, monkeypatch):
@@ -69,20 +69,20 @@ def test_what_asks_for_no_experts_reads_alone(tiny_model, monkeypatch):
     each = bare_log_probs(tiny_model, prompt, TOKENS)
     whole = BareModel(tiny_model, prompt, 9).log_prob(prompt.suffix, TOKENS)
     assert sum(each) == pytest.approx(whole, abs=1e-4)
-    assert [model._alone for model in read_] == [True, True]
+    assert [model._single_row for model in read_] == [True, True]
 
 
 def test_a_model_that_reads_one_row_reads_no_expert(tiny_model):
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
     expert = tiny_model.digest(["a document"], 99)
     with pytest.raises(ConfigurationError, match="alone was given several"):
-        read(tiny_model.alone(), prompt, [expert], room=3)
+        read(tiny_model.single_row(), prompt, [expert], room=3)
 
 
 def test_a_copy_that_favours_its_words_is_alone_too(tiny_model):
-    assert tiny_model.alone().copying(1.0, public=True)._alone
-    assert tiny_model.copying(1.0).alone()._copy_bias == 1.0
-    assert not tiny_model._alone
+    assert tiny_model.single_row().copying(1.0, public=True)._single_row
+    assert tiny_model.copying(1.0).single_row()._copy_bias == 1.0
+    assert not tiny_model._single_row
 
 
 def test_what_the_bare_model_is_asked_changes_no_later_bit(tiny_model):
@@ -102,7 +102,7 @@ def test_what_the_bare_model_is_asked_changes_no_later_bit(tiny_model):
 def test_a_row_alone_joins_no_pass_of_others(tiny_model):
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
     company = read(tiny_model, prompt, [], room=3)._batch
-    alone = read_alone(tiny_model, prompt, room=3)._batch
+    alone = read_public_row(tiny_model, prompt, room=3)._batch
     assert company.shares_passes(company)
     assert not company.shares_passes(alone)
     assert not alone.shares_passes(company)

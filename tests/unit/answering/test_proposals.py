@@ -177,11 +177,11 @@ def test_a_long_proposal_is_read_in_parts(tiny_model, monkeypatch):
     found, heard = [], []
     passes = lambda self, agreeing, *_, line: found.append(agreeing)  # noqa: E731
     monkeypatch.setattr(SupportCount, "passes", passes)
-    hear = Witness.hear
+    record = Witness.record
     monkeypatch.setattr(
         Witness,
-        "hear",
-        lambda self, step, token: (heard.append(step.rows.clone()), hear(self, step, token))[1],
+        "record",
+        lambda self, step, token: (heard.append(step.rows.clone()), record(self, step, token))[1],
     )
     for places in (100, 3, 1):
         monkeypatch.setattr("dpicl_rag.answering.support._PLACES", places)

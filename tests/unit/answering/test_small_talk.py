@@ -6,7 +6,7 @@ import pytest
 
 from dpicl_rag import Ledger, PrivateContextLLM
 from dpicl_rag.answering.follow_ups import whole_question
-from dpicl_rag.answering.small_talk import is_small_talk
+from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.errors import MissingDocumentsError
 from dpicl_rag.mechanisms.randomness import Randomness
 from tests.support.failing_engine import FailingEngine

@@ -11,13 +11,13 @@ import torch
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.answer_plan import answer_plan
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.answering.support import SupportCount, Witness, speaks_against
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.results import UNSUPPORTED
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 
@@ -29,7 +29,7 @@ def heard(rows, public, tokens) -> Witness:
     step = DenseStep(torch.log(torch.tensor(public)), torch.log(torch.tensor(rows)))
     witness = Witness()
     for token in tokens:
-        witness.hear(step, token)
+        witness.record(step, token)
     return witness
 
 
@@ -55,7 +55,7 @@ def test_an_expert_speaks_against_what_it_finds_far_less_likely_than_the_bare_mo
 def test_a_row_that_is_no_distribution_agrees_with_nothing():
     step = DenseStep(torch.log(torch.tensor([0.98, 0.02])), torch.full((1, 2), torch.inf))
     witness = Witness()
-    witness.hear(step, 1)
+    witness.record(step, 1)
     assert witness.agreeing().tolist() == [False]
     assert repr(witness) == "Witness(<private>)"
 

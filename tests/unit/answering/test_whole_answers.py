@@ -12,9 +12,8 @@ import torch
 
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting.stability import DIRECT, Adjacency
-from dpicl_rag.answering.ballot import Ballot
+from dpicl_rag.answering.canonical_form import SentenceVote
 from dpicl_rag.answering.ladder import Ladder
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.auditing.worst_models import SyntheticRows
@@ -25,6 +24,7 @@ from dpicl_rag.mechanisms import privacy_filters
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Agreed, Agreement, TopCount
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.results import UNSUPPORTED
 from tests.support.speaking_model import SpeakingModel
 
 END, SIZE = 26, 27
@@ -145,9 +145,9 @@ def test_every_count_is_of_those_who_pay_for_it(counted, monkeypatch):
     limits = torch.tensor([1.0, 0.0], dtype=torch.float64)
     spend = privacy_filters.IndividualFilter(limits, bound=1.0, worst=0.1)
     whole = WholeAnswer(
-        ladder, spend, Randomness(), show=str, lead="", sentences=1, most=8, alone=True
+        ladder, spend, Randomness(), show=str, lead="", sentences=1, most=8, only_agreement=True
     )
-    said = Ballot("refund", "refund", frozenset(), frozenset())
+    said = SentenceVote("refund", "refund", frozenset(), frozenset())
     assert whole._count([said, said]) is None
     assert tops == [["refund"]]
     top, *steps = counted

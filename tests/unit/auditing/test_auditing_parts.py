@@ -25,6 +25,7 @@ from dpicl_rag.auditing import (
     audit_synthetic,
     epsilon_lower_bound,
 )
+from dpicl_rag.auditing.attacks import ExtractionAudit, longest_run
 from dpicl_rag.auditing.canaries import (
     Released,
     _best_event,
@@ -35,7 +36,6 @@ from dpicl_rag.auditing.canaries import (
     total_variation,
     worst_canary,
 )
-from dpicl_rag.auditing.extraction import ExtractionAudit, longest_run
 from dpicl_rag.auditing.near_ties import NearTie, NearTieAudit
 from dpicl_rag.auditing.neighbours import enumerate_outputs, exact_epsilon, realised_range
 from dpicl_rag.auditing.worst_models import worst_speech
@@ -263,7 +263,7 @@ def test_the_ratio_of_an_answer_is_exact(monkeypatch):
 def test_likelihoods_of_whole_answers_add_up_to_one():
     from dpicl_rag.auditing.canaries import _Attacker
 
-    attacker = _Attacker(subject(max_tokens=2), CORPUS, CORPUS[:1], 0)
+    attacker = _Attacker(subject(max_tokens=2), CORPUS, CORPUS[:1])
     answers = list(itertools.product(range(8), repeat=2))
     for corpus in (CORPUS, CORPUS[:1]):
         total = sum(math.exp(attacker._log_likelihood(corpus, answer)) for answer in answers)
@@ -348,9 +348,9 @@ class TestWorstCanary:
 
 
 def test_extraction_sees_what_ordinary_rag_gives_away(monkeypatch):
-    from dpicl_rag.auditing import extraction
+    from dpicl_rag.auditing import attacks
 
-    monkeypatch.setattr(extraction, "greedy_answer", lambda *_, **__: "it is ABC 123 .")
+    monkeypatch.setattr(attacks, "greedy_answer", lambda *_, **__: "it is ABC 123 .")
     found = audit_extraction(subject(), CORPUS, canary="the code is abc-123", secret="abc-123")
     assert found.ordinary_leaks == found.attempts == 5
     assert found.private_leaks == 0
@@ -359,9 +359,9 @@ def test_extraction_sees_what_ordinary_rag_gives_away(monkeypatch):
 
 def test_private_answers_may_be_as_long_as_ordinary_ones(monkeypatch):
     """Otherwise a secret might stay in only because there was no room for it."""
-    from dpicl_rag.auditing import extraction
+    from dpicl_rag.auditing import attacks
 
-    monkeypatch.setattr(extraction, "greedy_answer", lambda *_, **__: "")
+    monkeypatch.setattr(attacks, "greedy_answer", lambda *_, **__: "")
     drawn = []
     sample = Subject.sample
 

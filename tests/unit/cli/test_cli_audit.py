@@ -8,7 +8,7 @@ import pytest
 from dpicl_rag import auditing
 from dpicl_rag.accounting import calibration
 from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.auditing.extraction import QUESTIONS
+from dpicl_rag.auditing.attacks import QUESTIONS
 from tests.support.tiny_model import build_tiny_model
 
 QUICK = ("--units", "2", "--tokens", "2", "--runs", "4", "--max-tokens", "2")

@@ -151,11 +151,11 @@ def test_a_file_that_is_named_and_not_there_is_one_line(cli, tmp_path):
 
 
 def test_serve_offers_the_corpora_of_the_file(written):
-    from dpicl_rag.cli.catalogues import chosen_settings
+    from dpicl_rag.cli.serve import Serving, chosen_settings
 
     written("[corpora.mail]\nepsilon = 1.0\ntop_k = 4\n")
-    found = chosen_settings(None, None, None, {}, settings_file.ChosenSettings.at(None))
+    found = chosen_settings(Serving(), {}, settings_file.ChosenSettings.at(None))
     assert list(found) == ["mail"]
-    assert (found["mail"].privacy, found["mail"].search) == ({"epsilon": 1.0}, {"top_k": 4})
-    named = chosen_settings(["other"], None, None, {}, settings_file.ChosenSettings.at(None))
+    assert (found["mail"].privacy, found["mail"].top_k) == ({"epsilon": 1.0}, 4)
+    named = chosen_settings(Serving(["other"]), {}, settings_file.ChosenSettings.at(None))
     assert list(named) == ["other"]

@@ -9,10 +9,10 @@ import multiprocessing
 import pytest
 
 from dpicl_rag.cli import (
-    catalogues,
     data_folder,
     file_budgets,
     options,
+    serve,
     settings_file,
 )
 from dpicl_rag.errors import ConfigurationError
@@ -83,16 +83,13 @@ def test_a_command_that_books_answers_sets_the_budget_of_the_file(
 def test_what_is_served_has_the_budget_of_the_file(cli, mail, written, spending):
     path = written(BUDGET + "epsilon = 2.0\n")
     found = settings_file.choose(None)
-    chosen = catalogues.chosen_settings(None, None, None, {}, found)
+    chosen = serve.chosen_settings(serve.Serving(), {}, found)
     assert chosen["mail"].privacy == {"epsilon": 2.0}
 
     def started():
-        ledger = data_folder.open_ledger(None)
-        rest = {"memory": None, "embedder": None, "reader": None}
-        with catalogues.opened_corpora(chosen, None, None) as served:
-            catalogues.open_catalogue(
-                served, None, ledger, **rest, max_calls=None, polish=False
-            ).close()
+        serving = serve.Serving()
+        with serve.opened_corpora(chosen, serving) as served:
+            serve.open_service(served, serving, None, max_calls=None, polish=False).close()
 
     started()
     status = spending("mail")
@@ -202,7 +199,8 @@ def test_settings_of_answers_stand_beside_a_budget(written):
     written(BUDGET + 'epsilon = 2.0\nthreshold = 0.5\nsystem = "Be brief."\n')
     found = settings_file.ChosenSettings.at(None)
     table = found.settings.corpora["mail"]
-    assert table.settings == {"epsilon": 2.0, "threshold": 0.5, "system": "Be brief."}
+    assert table.privacy == {"epsilon": 2.0}
+    assert (table.threshold, table.system) == (0.5, "Be brief.")
     assert table.budget_settings == {
         "epsilon": 20.0, "delta": 1e-5, "period": "month", "strict": True
     }  # fmt: skip

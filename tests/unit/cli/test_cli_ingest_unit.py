@@ -8,7 +8,7 @@ import types
 import pytest
 
 from dpicl_rag.cli import console, data_folder
-from dpicl_rag.cli.progress_log import ProgressLog
+from dpicl_rag.cli.console import ProgressLog
 from dpicl_rag.corpora import Corpus
 
 TICKETS = "customer,subject,body\nAnn,Hi,It broke\nAnn,Yo,It works\nBo,Hm,It hums\n"
@@ -25,7 +25,7 @@ def tickets(home):
 def terminal(monkeypatch):
     """Somebody is there to answer."""
     there = types.SimpleNamespace(stdin=types.SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("dpicl_rag.cli.choose_unit.sys", there)
+    monkeypatch.setattr("dpicl_rag.cli.ingest.sys", there)
 
 
 def units():

@@ -20,7 +20,7 @@ from dpicl_rag import Document, Ledger
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.language_models import defaults
-from dpicl_rag.server import tool_pipes
+from dpicl_rag.server import tool_server
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.paced_model import PacedModel
 from tests.support.tool_client import a_session, cancel, found, said
@@ -109,7 +109,7 @@ def as_agent(folder, cli, monkeypatch, interruptible):
                 tasks.start_soon(act)
                 yield theirs
 
-        monkeypatch.setattr(tool_pipes, "stdio_server", pipes)
+        monkeypatch.setattr(tool_server, "stdio_server", pipes)
         stdout = os.dup(1)  # the command gives it to the protocol
         try:
             done = cli(*command(folder, *options)["args"][2:])

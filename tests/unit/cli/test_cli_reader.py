@@ -90,6 +90,15 @@ def test_calls_are_told_before_and_limited(cli, mail, chat):
     assert "max_calls is for a reader" in result.stderr
 
 
+def test_a_survey_by_a_reader_is_planned_as_it_is_paid(cli, mail, chat):
+    given = ("--corpus", mail, "--reader", chat.address(), "--max-calls", "9", "--json")
+    planned = json.loads(cli("survey", *given, "--plan").stdout)
+    by_vectors = json.loads(cli("survey", "--corpus", mail, "--json", "--plan").stdout)
+    surveyed = json.loads(cli("survey", *given).stdout)
+    assert planned["rho"] == pytest.approx(surveyed["rho"], rel=1e-6)
+    assert planned["smallest"] == surveyed["smallest"] > by_vectors["smallest"]
+
+
 def test_the_same_question_in_a_new_process_reads_nothing_twice(cli, mail, chat, secret):
     given = ("--corpus", mail, "--reader", chat.address(), "--agreement", "only", "--no-memory")
     for epsilon in ("8", "4"):

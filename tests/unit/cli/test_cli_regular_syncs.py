@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from dpicl_rag.cli import settings_file
-from dpicl_rag.cli.catalogues import regular_syncs
 from dpicl_rag.cli.options import seconds
+from dpicl_rag.cli.serve import Serving, regular_syncs
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.following.followed_files import FileSource, bring_files
 from dpicl_rag.server.child_command import own_command
@@ -65,14 +65,14 @@ def test_a_sync_has_the_store_the_ledger_and_the_settings_of_the_server(home):
     file = home / "own.toml"
     file.write_text("max_calls = 3\n")
     found = settings_file.ChosenSettings.at(file)
-    syncs = regular_syncs(60, found, path="store", embedder=None, ledger=Path("book.sqlite"))
+    syncs = regular_syncs(Serving(sync=60, path="store", ledger=Path("book.sqlite")), found)
     program, *words = syncs.command("mail")
     assert program == sys.executable
     assert words == [
         *own_command("--config", str(file), "sync", "mail", "--quiet")[1:],
         *("--path", "store", "--ledger", "book.sqlite"),
     ]
-    assert regular_syncs(None, found, path=None, embedder=None, ledger=None) is None
+    assert regular_syncs(Serving(), found) is None
 
 
 def followed(folder: Path) -> None:

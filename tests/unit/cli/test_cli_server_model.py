@@ -19,7 +19,7 @@ def server(tiny_model, monkeypatch):
         "transformers.AutoTokenizer.from_pretrained", lambda name: build_tiny_tokenizer()
     )
     monkeypatch.setattr("transformers.GenerationConfig.from_pretrained", none)
-    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda name: True)
+    monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda name: True)
     with FakeServer(tiny_model) as server:
         yield server
 

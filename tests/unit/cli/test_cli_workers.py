@@ -19,10 +19,10 @@ def test_answers_and_labels_come_from_workers(cli, mail, ray, secret):
     asked = cli("ask", "What?", *options, "--workers", "2")
     assert asked.exit_code == 0, asked.output
     assert json.loads(asked.stdout)["stopped_by"] in ("end", "length")
-    assert ray.hired == 2
+    assert ray.started == 2
     labels = ("--label", "yes", "--label", "no", "--corpus", mail, "--no-ledger")
     assert cli("classify", "Is it?", *labels, "--workers", "3").exit_code == 0
-    assert ray.hired == 5
+    assert ray.started == 5
     assert secret not in asked.output
 
 
@@ -39,4 +39,4 @@ def test_scores_are_the_same_from_workers(cli, home, ray):
         assert done.exit_code == 0, done.output
         found.append((out / "scores.jsonl").read_text())
     assert found[0] == found[1]
-    assert ray.hired == 2
+    assert ray.started == 2

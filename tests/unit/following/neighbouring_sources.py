@@ -24,7 +24,7 @@ from dpicl_rag.following.followed_mail import bring_mail
 from dpicl_rag.following.mail_account import MailAccount
 from dpicl_rag.following.mail_session import _HEADERS, Header, Listing
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.file_kinds import KINDS
+from dpicl_rag.loaders.sources import KINDS
 from tests.unit.conftest import TextEmbedder
 
 HOSTILE = "hostile"

@@ -8,7 +8,7 @@ from dpicl_rag.language_models.attention import (
     Pattern,
     SlotGroup,
     Stepping,
-    installed,
+    row_attention,
 )
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.tiles import NotInvariantError
@@ -95,7 +95,7 @@ def test_the_model_is_the_same_for_its_other_users():
         rows = model.read([1, 2], [(3,), (4, 5)], room=9)
         rows.extend([6])
         after = inner(ids).logits
-        with installed(inner):  # as when another thread is in the middle of a pass
+        with row_attention(inner):  # as when another thread is in the middle of a pass
             assert inner.config._attn_implementation == IMPLEMENTATION
             meanwhile = inner(ids).logits
     assert inner.config._attn_implementation == "sdpa"

@@ -8,9 +8,9 @@ import torch
 
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.joint_passes import JointPasses
-from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
+from dpicl_rag.language_models.separate_rows import SeparateRows
 from tests.support.tiny_model import build_tiny_model
 
 SUFFIX, MOST = (7, 8, 9), 6
@@ -134,7 +134,7 @@ def test_a_row_whose_sentence_has_ended_is_read_no_further(model, monkeypatch):
         assert alone == [short[at]]
 
 
-@pytest.mark.parametrize("kind", [PackedRows, LoneRows])
+@pytest.mark.parametrize("kind", [PackedRows, SeparateRows])
 def test_rows_that_were_left_stand_where_the_others_do(kind):
     model = build_tiny_model()
     own = [(4, 5), *inputs(6)]
@@ -160,7 +160,7 @@ def test_the_end_that_each_finds_is_its_own(model):
 def test_rows_that_cannot_share_passes_go_on_too():
     model = build_tiny_model()
     own = [(4, 5), *inputs(3)]
-    rows = model._read(LoneRows, (1, 2, 3), own, len(SUFFIX) + MOST)
+    rows = model._read(SeparateRows, (1, 2, 3), own, len(SUFFIX) + MOST)
     packed = read(model, own[1:])
     lone, shared = (one.continue_each(SUFFIX, MOST, [True] * 3) for one in (rows, packed))
     assert [one.tokens for one in lone] == [one.tokens for one in shared]

@@ -172,11 +172,11 @@ def test_a_row_that_is_read_alone_waits_for_nobody():
 
     meeting = JointPasses()
     meeting.start(lambda: work(model, "with others"))
-    meeting.start(lambda: work(model.alone(), "alone"))
+    meeting.start(lambda: work(model.single_row(), "alone"))
     assert [name for name, _ in said] == ["alone"] * 3
     while meeting.waiting:
         meeting.run_pass()
-    wanted = model.alone().read((), [(1, 2)], room=3)
+    wanted = model.single_row().read((), [(1, 2)], room=3)
     for token, (_, found) in enumerate(said[:3]):
         assert torch.equal(wanted.extend((token,)).rows, found)
 

@@ -13,8 +13,8 @@ from tests.support.bucket_embedder import BucketEmbedder
 @pytest.mark.parametrize(
     "place",
     [
-        "retrieval.scoring.rough_scores",
-        "retrieval.scoring.exact_scores",
+        "retrieval.vector_rows.rough_scores",
+        "retrieval.vector_rows.exact_scores",
         "retrieval.vector_rows.VectorFile.load",
     ],
 )

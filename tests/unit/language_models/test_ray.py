@@ -14,8 +14,9 @@ import torch
 
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.ray import RayModel, worker_pool
+from dpicl_rag.language_models.ray.worker_messages import WorkerRequest
 from tests.support.answering import DOCUMENTS, answered
-from tests.support.quoting_model import SECRET, build_quoting_model
+from tests.support.quoting_model import SECRET, build_dying_model, build_quoting_model
 
 pytestmark = pytest.mark.heavy
 ray = pytest.importorskip("ray", reason="Ray is not installed")
@@ -70,32 +71,47 @@ def test_a_killed_worker_is_replaced_and_the_answer_goes_on(
     expected = answered(tiny_model, tmp_path, **settings)
     send, sent = worker_pool.WorkerPool.send, []
 
-    def killing(own, write):
+    def killing(own, *request, **whole):
         sent.append(1)
         if len(sent) in (4, 9):
-            os.kill(process_of(own._actors[0]), signal.SIGKILL)
-        return send(own, write)
+            os.kill(process_of(own.actors[0]), signal.SIGKILL)
+        return send(own, *request, **whole)
 
     monkeypatch.setattr(worker_pool.WorkerPool, "send", killing)
-    first, second = spread._pool._actors
+    first, second = map(process_of, spread._pool.actors)
     assert answered(spread, tmp_path, **settings) == expected
-    assert spread._pool._actors[0] is not first
-    assert spread._pool._actors[1] is second
+    assert process_of(spread._pool.actors[0]) != first
+    assert process_of(spread._pool.actors[1]) == second
 
 
 def test_a_worker_that_stands_still_ends_the_answer_and_is_replaced(
     spread, tiny_model, tmp_path, monkeypatch
 ):
     """As a machine that hangs would: nothing is drawn without it."""
-    pid = process_of(spread._pool._actors[1])
+    pid = process_of(spread._pool.actors[1])
     with monkeypatch.context() as patience:
-        patience.setattr(spread._pool, "_patience", 2.0)
+        patience.setattr(spread._pool, "patience", 2.0)
         os.kill(pid, signal.SIGSTOP)
         ended, charged = answered(spread, tmp_path, max_tokens=3)
     assert (ended.stopped_by, ended.tokens, ended.rho) == ("unavailable", 0, 0.0)
     assert all(own == (0,) for own in charged[1:])
     expected = answered(tiny_model, tmp_path, max_tokens=3)
     assert answered(spread, tmp_path, max_tokens=3) == expected
+
+
+def test_a_request_that_ends_its_worker_ends_one_answer(
+    cluster, tiny_model, tmp_path, monkeypatch, capfd
+):
+    documents = [*DOCUMENTS, f"The word is {SECRET}."]
+    with RayModel(build_dying_model, 2) as model:
+        with monkeypatch.context() as patience:
+            patience.setattr(model._pool, "patience", 8.0)
+            ended, _ = answered(model, tmp_path, documents=documents, max_tokens=3)
+        assert (ended.stopped_by, ended.tokens) == ("unavailable", 0)
+        monkeypatch.setattr(model._pool, "patience", 60.0)
+        expected = answered(tiny_model, tmp_path, max_tokens=3)
+        assert answered(model, tmp_path, max_tokens=3) == expected
+    assert SECRET not in "".join(capfd.readouterr())
 
 
 def test_no_word_of_a_document_reaches_logs(spread, tmp_path, capfd):
@@ -123,6 +139,11 @@ def test_nothing_is_put_into_the_object_store(spread, tmp_path):
     documents = [f"{text} {'The soup. ' * 20}" for text in DOCUMENTS for _ in range(40)]
     answered(spread, tmp_path, documents=documents, max_tokens=2, utility="log_prob")
     assert not stored()
+    # More than Ray would send with one call, there and back.
+    asks = WorkerRequest((None,) * 11_000_000)
+    with spread._pool.send(-1, lambda worker, whole: asks, whole=True) as calls:
+        assert [len(call.answers()) for call in calls] == [11_000_000] * 2
+    assert not stored()
     kept = ray.put(b"x" * 2_000_000)
     assert stored()
     del kept
@@ -134,7 +155,7 @@ def test_ray_is_started_with_a_token_and_without_what_is_not_needed(spread):
     assert not ray._private.worker.global_worker.node.address_info["webui_url"]
     nice = [
         ray.get(actor.__ray_call__.remote(lambda worker: os.nice(0)))
-        for actor in spread._pool._actors
+        for actor in spread._pool.actors
     ]
     assert nice == [0, 0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import traceback
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -18,15 +19,25 @@ from dpicl_rag.errors import (
     ModelError,
 )
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
-from dpicl_rag.language_models.ray import RayModel, worker, worker_pool
-from dpicl_rag.language_models.ray.commands import Append, Begin, Do, Reading, Rewind
+from dpicl_rag.language_models.ray import RayModel, ray_rows, worker_messages, worker_pool
 from dpicl_rag.language_models.ray.ray_model import shares
-from dpicl_rag.language_models.ray.shard import Shard
-from dpicl_rag.language_models.ray.step_requests import Summed
-from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.language_models.ray.worker import ModelShare, UnknownRowsError
+from dpicl_rag.language_models.ray.worker_messages import (
+    Append,
+    AskContinuations,
+    AskLogProbs,
+    History,
+    Place,
+    Reading,
+    Rewind,
+    WorkerRequest,
+    message_of,
+    number_of_parts,
+    parts_of,
+)
 from dpicl_rag.mechanisms.utilities import LogProb, Surplus
 from tests.support.answering import DOCUMENTS, answered
-from tests.support.fake_ray import install
+from tests.support.fake_ray import TRIES, install
 from tests.support.tiny_model import build_tiny_model
 
 SECRET = "quillon-vexatrix"
@@ -146,20 +157,15 @@ def test_a_worker_that_cannot_start_is_told(ray, spread):
 
 
 def test_a_move_that_is_made_twice_would_be_seen(monkeypatch, ray, made_up, tmp_path):
-    """Numbers keep a repeated message from being done again: without them answers change."""
+    """A worker notes which moves are made: without that a repeated request changes answers."""
 
-    def careless(shard, act):
-        shard._made[act.rows] = act.number
-        done(shard, act)
+    def careless(share, history):
+        follow(share, history)
+        share._rows[history.rows].moves = history.moves[:-1]
 
-    done, settings = Shard._do, {"max_tokens": 6}
+    follow, settings = ModelShare._follow, {"max_tokens": 6}
     expected = answered(made_up, tmp_path, **settings)
     model = RayModel(lambda: made_up, 2)
-    # The reply is not kept, and the message comes again.
-    run = worker.Worker.run
-    monkeypatch.setattr(
-        worker.Worker, "run", lambda one, last: one._replies.clear() or run(one, last)
-    )
 
     def found():
         for at in range(10):
@@ -168,13 +174,15 @@ def test_a_move_that_is_made_twice_would_be_seen(monkeypatch, ray, made_up, tmp_
             yield answered(model, tmp_path, **settings)
 
     assert all(one == expected for one in found())
-    monkeypatch.setattr(Shard, "_do", careless)
+    monkeypatch.setattr(ModelShare, "_follow", careless)
     assert not all(one == expected for one in found())
 
 
 def test_a_worker_that_is_left_out_would_be_seen(monkeypatch, spread, tiny_model, tmp_path):
-    take = Summed.take
-    monkeypatch.setattr(Summed, "take", lambda one, found: take(one, [found[0], None]))
+    add_to = ray_rows.Sum.add_to
+    monkeypatch.setattr(
+        ray_rows.Sum, "add_to", lambda one, total: None if total.any() else add_to(one, total)
+    )
     settings = {"max_tokens": 8}
     found = answered(spread(), tmp_path, **settings)
     assert found != answered(tiny_model, tmp_path, **settings)
@@ -193,6 +201,20 @@ def test_workers_that_do_not_come_back_end_the_answer(ray, spread, tmp_path, fau
     assert whole.text.startswith(ended.text.rstrip("\ufffd"))
     assert ended.rho <= whole.rho
     assert all(a <= b for a, b in zip(paid[-1], charged[-1], strict=True))
+
+
+def test_a_request_that_ends_its_worker_ends_one_answer(ray, made_up, tmp_path):
+    """Ray would repeat it for ever: then one unit's text would end the answers of all others."""
+    expected = answered(made_up, tmp_path, **SHORT)
+    model = RayModel(lambda: made_up, 2, patience=0.2)
+    ray.fault = lambda number, method: (
+        "dies before" if method == "run" and SECRET.encode() in ray.messages[-1] else ""
+    )
+    documents = [*DOCUMENTS, *(f"{SECRET} {at}" for at in range(8))]
+    ended, _ = answered(model, tmp_path, documents=documents, **SHORT)
+    assert ended.stopped_by == "unavailable"
+    assert ray.started == 2 + 2 * TRIES + 1  # both had some of them, and one was killed
+    assert answered(model, tmp_path, **SHORT) == expected
 
 
 def test_an_engine_that_is_gone_says_one_sentence(ray, spread):
@@ -215,7 +237,7 @@ def test_no_word_of_an_error_leaves_a_worker(monkeypatch, ray, spread, error, to
     def failing(*arguments):
         raise error
 
-    monkeypatch.setattr(Shard, "_read", failing)
+    monkeypatch.setattr(ModelShare, "_read", failing)
     with pytest.raises(told) as caught:
         model.read((1,), [(2,), (3, 4)], room=4)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
@@ -281,35 +303,71 @@ def test_a_cluster_that_is_too_small_is_told(ray, spread):
 
 
 def test_messages_are_cut_below_what_ray_stores(monkeypatch, ray, spread, tiny_model):
-    assert worker.PART + 12 < 100_000
-    monkeypatch.setattr(worker, "PART", 1000)
+    assert worker_messages.PART < 100_000
+    monkeypatch.setattr(worker_messages, "PART", 1000)
     own = [tuple(random.Random(at).choices(range(256), k=20)) for at in range(300)]
     model = spread()
     rows, plain = (one.read((1,), [(2, 3), *own], room=20) for one in (model, tiny_model))
     for tokens in ((4, 5, 6), (7,)):
         step, expected = rows.extend(tokens), plain.extend(tokens)
         assert torch.equal(step.ranges(LogProb(), 1.0), expected.ranges(LogProb(), 1.0))
-    assert any(method == "part" for method in ray.calls)
-    assert max(map(len, ray.messages)) <= worker.PART + 12
+    assert {"hold", "more"} <= set(ray.calls)
+    assert max(map(len, ray.messages)) <= worker_messages.PART
 
 
-@pytest.mark.parametrize("method", ["part", "more"])
+@pytest.mark.parametrize("method", ["hold", "run", "more"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_part_that_is_lost_is_sent_again(monkeypatch, ray, spread, tiny_model, method, kind):
-    monkeypatch.setattr(worker, "PART", 200)
-    model, seen = spread(), []
+    def sums(model):
+        rows = model.read((1,), [(2, 3), *((at, at, at) for at in range(30))], room=20)
+        first = rows.extend((4, 5)).weighted_sum(LogProb(), 1.0)
+        steps = rows.extend_each((6, 7, 8), 3)
+        return [first, *(step.weighted_sum(LogProb(), 1.0) for step in steps)]
+
+    model, expected, seen = spread(), sums(tiny_model), []
+    monkeypatch.setattr(worker_messages, "PART", 200)
 
     def fault(number, called):
         seen.extend([called] if called == method else [])
-        return kind if called == method and len(seen) == 2 else ""
+        return kind if called == method and len(seen) % 5 == 2 and len(seen) < 30 else ""
 
     ray.fault = fault
-    inputs = [(2, 3), *((at, at, at) for at in range(30))]
-    step = model.read((1,), inputs, room=20).extend((4, 5))
-    expected = tiny_model.read((1,), inputs, room=20).extend((4, 5))
-    way = LogProb(), 1.0
-    assert torch.equal(step.weighted_sum(*way), expected.weighted_sum(*way))
-    assert len(seen) > 2 or kind == "unsure after"
+    assert all(map(torch.equal, sums(model), expected))
+    assert len(seen) > 5
+
+
+def test_a_message_is_whole_or_nothing():
+    for length in (0, 1, 20, 200_000):
+        message = random.Random(length).randbytes(length)
+        first, *later = parts = parts_of(message)
+        assert all(len(part) <= worker_messages.PART for part in parts)
+        assert number_of_parts(first) == len(parts)
+        assert message_of(parts) == message
+        for at in range(len(later)):
+            assert message_of([first, *later[:at], *later[at + 1 :]]) is None
+            assert message_of([first, *later[:at], b"", *later[at + 1 :]]) is None
+    first, *_ = parts_of(b"a" * 100_000)
+    _, *later = parts_of(b"b" * 100_000)
+    assert message_of([first, *later]) is None
+
+
+def test_a_huge_unit_is_read_as_any_other(ray, tmp_path):
+    """Whatever the length of a message: who refused it would tell what one unit holds."""
+
+    def speech(text, history):
+        coins = random.Random(f"{text[:20]}{len(text)}{history}")
+        return [coins.uniform(-6, 0) for _ in range(8)]
+
+    made_up = SyntheticModel(8, speech)
+    made_up.context_length = 1 << 25
+    settings = {"max_tokens": 3, "unit_tokens": 1 << 24}
+    for huge in ((), (f"{'o' * 99} " * 90_000,)):
+        documents = [*DOCUMENTS, *huge]
+        expected = answered(made_up, tmp_path, documents=documents, **settings)
+        ray.messages.clear()
+        model = RayModel(lambda: made_up, 2)
+        assert answered(model, tmp_path, documents=documents, **settings) == expected
+        assert (sum(map(len, ray.messages)) > 8 << 20) is bool(huge)
 
 
 def test_what_an_expert_says_is_the_same_in_any_company(spread):
@@ -329,7 +387,7 @@ def test_a_worker_that_computes_otherwise_would_be_seen(monkeypatch, ray, tiny_m
         pass
 
     model = Mixed(lambda: models.pop(0), 2)
-    for actor in model._pool._actors:
+    for actor in model._pool.actors:
         actor.hello.remote()
     assert _moved(model, own) != []
 
@@ -364,25 +422,54 @@ def test_shares_are_equal_and_mostly_stay():
     assert stay >= 36
 
 
-def test_a_shard_makes_each_move_once_and_forgets(tiny_model):
-    shard = Shard(tiny_model)
+def test_what_a_worker_answers_follows_from_the_request_alone(tiny_model):
     reading = Reading((1,), ((2, 3), (4, 5)), 30, 0.0, False)
-    begun = (Begin(7, reading), Do(7, 0, Append((8, 9), 1)))
-    for _ in range(2):
-        shard.act(begun)
-        shard.act((*begun, Do(7, 1, Append((1, 2, 3), 3)), Do(7, 2, Rewind(2))))
-    assert shard._made == {7: 3}
-    assert len(shard._steps) == 4
-    assert repr(shard) == "Shard(<private>)"
+    moves = (
+        Append((8, 9), 1),
+        Append((1, 2, 3), 3),
+        Rewind(2),
+        Append((6,), 1),
+    )
+    steps = [Place(7, 0, 0), Place(7, 1, 1), Place(7, 3, 0)]
+
+    def request(made, whole, asked, kept=frozenset()):
+        history = History(7, moves[:made], frozenset({*kept, *asked}), reading if whole else None)
+        asks = [AskLogProbs(step, 5) for step in asked]
+        said = AskContinuations(7, (3,), 4, (True,))
+        return WorkerRequest((*asks, said, None), (history,), frozenset({7}))
+
+    requests = [request(1, True, steps[:1]), request(3, False, steps[:2]), request(4, True, steps)]
+
+    def answers(share, request):
+        *found, said, nothing = share.answer(request)
+        assert nothing is None
+        return [one.tobytes() for one in found], said
+
+    expected = [
+        answers(
+            ModelShare(tiny_model),
+            replace(one, histories=(replace(one.histories[0], reading=reading),)),
+        )
+        for one in requests
+    ]
+    share = ModelShare(tiny_model)
+    assert repr(share) == "ModelShare(<private>)"
+    with pytest.raises(UnknownRowsError):
+        share.answer(requests[1])
+    for order in ((0, 0, 1, 1, 2, 2), (2, 0, 2), (0, 2)):
+        for at in order:
+            assert answers(share, requests[at]) == expected[at]
+    assert len(share._rows[7].steps) == 3
+    # What was given up is computed again, where the request says what rows begin with.
+    answers(share, request(4, False, steps[2:]))
+    assert len(share._rows[7].steps) == 1
+    with pytest.raises(UnknownRowsError):
+        share.answer(request(4, False, steps))
+    assert answers(share, requests[2]) == expected[2]
     rows = tiny_model.read((1,), reading.inputs, room=30)
-    rows.extend((8, 9))
-    rows.extend_each((1, 2, 3), 3)
-    rows.rewind(2)
-    expected = rows.extend((6,))
-    shard.act((Do(7, 3, Append((6,), 1)),))
-    (last,) = (step for place, step in shard._steps.items() if place.move == 3)
-    assert isinstance(expected, DenseStep)
-    assert torch.equal(last.rows, expected.rows)
+    for move in moves:
+        *_, last = move.on(rows) or [None]
+    assert expected[2][0][2] == last.log_probs(5).numpy().tobytes()
 
 
 def test_progress_is_told_in_tenths(spread):
@@ -393,15 +480,17 @@ def test_progress_is_told_in_tenths(spread):
 
 def test_rows_that_are_gone_are_forgotten_by_workers(ray, spread):
     model = spread(1)
-    (actor,) = model._pool._actors
+    (actor,) = model._pool.actors
     rows = model.read((1,), [(2,), (3, 4)], room=9)
     steps = [rows.extend((5,)), rows.extend((6,))]
-    shard = actor._worker._shard
-    assert len(shard._steps) == 2
+    share = actor.worker._share
+    ((number, kept),) = share._rows.items()
+    assert len(kept.steps) == 2
     del steps[0]
     rows.extend((7,))
-    assert len(shard._steps) == 2
+    assert len(kept.steps) == 2
     del rows, steps
     model.read((1,), [(2,), (3, 4)], room=9)
-    assert len(shard._rows) == 1
-    assert not shard._steps
+    ((other, kept),) = share._rows.items()
+    assert other != number
+    assert not kept.steps

@@ -7,15 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from dpicl_rag.ledger.owner import Owner, current_owner
+from dpicl_rag.ledger import entries
+from dpicl_rag.ledger.entries import Owner, current_owner
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 
 
 def _child_owner(pid: int) -> Owner:
-    from dpicl_rag.ledger import owner
-
-    return replace(current_owner(), pid=pid, started=owner._start_time(pid))
+    return replace(current_owner(), pid=pid, started=entries._start_time(pid))
 
 
 def test_this_process_is_alive() -> None:
@@ -51,7 +50,7 @@ def test_processes_of_other_machines_cannot_be_looked_up() -> None:
 def test_without_start_times_only_a_free_number_is_conclusive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dpicl_rag.ledger.owner._start_time", lambda pid: 0)
+    monkeypatch.setattr("dpicl_rag.ledger.entries._start_time", lambda pid: 0)
     here = current_owner()
     assert here.alive() is True
     assert replace(here, pid=os.getppid()).alive() is None

@@ -10,7 +10,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.ledger.status import standing
+from dpicl_rag.ledger.budgets import standing
 
 PRICE = 0.25
 

@@ -8,7 +8,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.ledger.unit_key import UnitKey, key_path
+from dpicl_rag.ledger.ledger_units import UnitKey, key_path
 
 KEY = b"k" * 32
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.ledger.unit_spend import joint
+from dpicl_rag.ledger.ledger_units import joint
 from tests.unit.ledger.conftest import Clock
 from tests.unit.ledger.test_ledger_individual import charge, limits, mail
 

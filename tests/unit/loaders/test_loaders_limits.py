@@ -12,7 +12,7 @@ import pytest
 
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, load, loader, streams
-from dpicl_rag.loaders.file_kinds import KINDS
+from dpicl_rag.loaders.sources import KINDS
 from tests.support.fresh_python import run_python
 
 TOO_LARGE = "larger than 16 MiB"

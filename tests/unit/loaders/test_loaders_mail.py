@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import keys_of_stored, message_id, sender
 from dpicl_rag.loaders.parsing import parsed
-from dpicl_rag.loaders.records import Options, Record, RecordOrSkipped, ThreadKeys, Unparsed
+from dpicl_rag.loaders.records import (
+    Options,
+    Record,
+    RecordOrSkipped,
+    Skipped,
+    ThreadKeys,
+    Unparsed,
+)
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 GREETING = "Grüße aus Málaga, naïve café"

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.parsing import parsed
-from dpicl_rag.loaders.records import Options, Record, RecordOrSkipped
+from dpicl_rag.loaders.records import Options, Record, RecordOrSkipped, Skipped
 
 POSTMARK = b"From a@example.org Mon Dec 13 07:05:00 2000\n"
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.conversions import Outcome
-from dpicl_rag.loaders import file_kinds, text_files
+from dpicl_rag.loaders import sources, text_files
 from tests.support import made_files
 from tests.unit.loaders.neighbouring_files import differences, files
 
@@ -65,7 +65,7 @@ def test_a_detection_that_looks_at_other_files_is_seen(
 
     def fault(raw: bytes) -> bool:
         seen.append(raw)
-        return file_kinds.is_binary(b"".join(seen))
+        return sources.is_binary(b"".join(seen))
 
     monkeypatch.setattr(text_files, "is_binary", fault)
     texts = [one for one in those if one[0] in ("txt", "md")]

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dpicl_rag.retrieval import scoring
+from dpicl_rag.retrieval import vector_rows
+from dpicl_rag.retrieval import vectors as scoring
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vector_rows import VectorFile, VectorRows
@@ -69,13 +70,14 @@ def test_a_file_finds_what_the_exact_scan_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scoring, "BLOCK", 16)
+    monkeypatch.setattr(vector_rows, "BLOCK", 16)
     assert not any(differs(tmp_path, seed) for seed in range(200))
 
 
 def test_a_margin_that_is_too_small_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scoring, "margin", lambda dimensions: 0.0)
+    monkeypatch.setattr(vector_rows, "margin", lambda dimensions: 0.0)
     assert any(differs(tmp_path, seed) for seed in range(200))
 
 

@@ -15,8 +15,8 @@ from dpicl_rag import Document, Ledger
 from dpicl_rag.retrieval import GivenDocuments
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.run import make_server
+from dpicl_rag.server.service import ServedCorpus, Service
 from dpicl_rag.server.uploads import Uploads
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scripted_model import ScriptedModel
@@ -33,9 +33,9 @@ def bearer(key):
 class Running:
     """Where a server is, and what is behind it."""
 
-    def __init__(self, url, catalogue, server, thread):
-        self.url, self.catalogue, self.server, self.thread = url, catalogue, server, thread
-        services = server.config.app.state.services
+    def __init__(self, url, service, server, thread):
+        self.url, self.service, self.server, self.thread = url, service, server, thread
+        services = server.config.app.state.parts
         self.admission = services.admission
         # Without keys the owner has the key of this run, and so has this client.
         self.key = None if services.run_key is None else services.run_key.text
@@ -93,14 +93,14 @@ class Sent:
 
 
 @contextmanager
-def running(app, catalogue):
+def running(app, service):
     server = make_server(app, host="127.0.0.1", port=0)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    found = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", catalogue, server, thread)
+    found = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", service, server, thread)
     try:
         yield found
     finally:
@@ -131,9 +131,9 @@ def serve(tmp_path, tiny_model):
         ledger.set_budget(corpus="notes", rho=budget)
         # Made-up models guess, and their words show what comes through.
         settings = {"max_tokens": 8, "unsupported": "mark", **settings}
-        corpora = {"notes": Served(GivenDocuments(documents), settings)}
+        corpora = {"notes": ServedCorpus(GivenDocuments(documents), settings)}
         memory = tmp_path / "memory.sqlite"
-        catalogue = Catalogue(
+        service = Service(
             model or tiny_model,
             corpora,
             ledger,
@@ -141,8 +141,8 @@ def serve(tmp_path, tiny_model):
             embedder=BucketEmbedder(),
             **reading or {},
         )
-        app = create_app(catalogue, keys, limits, request_log, **owner or {})
-        context = running(app, catalogue)
+        app = create_app(service, keys, limits, request_log, **owner or {})
+        context = running(app, service)
         stack.append(context)
         return context.__enter__()
 

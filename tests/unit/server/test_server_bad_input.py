@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server import delivery, request_guard
-from dpicl_rag.server.catalogue import Catalogue
+from dpicl_rag.server import request_guard, run
+from dpicl_rag.server.service import Service
 from tests.support.paced_model import PacedModel
 
 MESSAGES = [{"role": "user", "content": "Where is the office?"}]
@@ -25,7 +25,7 @@ def running(serve, caplog, capfd):
     caplog.set_level(logging.INFO)
     found = serve(model=PacedModel(open=True))
     yield found
-    (status,) = found.catalogue.ledger.status()
+    (status,) = found.service.ledger.status()
     assert status.spent == status.reserved == 0
     assert found.ask(model="public").status_code == 200
     printed = "".join(capfd.readouterr())
@@ -340,7 +340,7 @@ def test_a_thousand_connections_that_say_nothing_leave_the_server_answering(runn
 
 def test_one_connection_too_many_is_told_so_in_the_same_form(running, monkeypatch):
     assert running.client.get("/health").status_code == 200
-    monkeypatch.setattr(delivery, "MOST", 0)
+    monkeypatch.setattr(run, "MOST_CONNECTIONS", 0)
     answer = running.client.get("/health")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert answer.json()["error"]["code"] == "busy"
@@ -356,7 +356,7 @@ def test_a_part_of_a_file_is_the_whole(running, wanted):
 
 
 def test_who_says_nothing_for_long_is_hung_up_on(serve, monkeypatch):
-    monkeypatch.setattr(delivery, "SECONDS", 0.3)
+    monkeypatch.setattr(run, "REQUEST_SECONDS", 0.3)
     running = serve(model=PacedModel(open=True))
 
     def dripped(first):
@@ -413,6 +413,6 @@ async def test_who_does_not_read_is_not_waited_for(monkeypatch):
 
 
 def test_no_corpus_takes_the_name_of_the_model_without_documents(serve):
-    catalogue = serve(model=PacedModel(open=True)).catalogue
+    service = serve(model=PacedModel(open=True)).service
     with pytest.raises(ConfigurationError, match="--corpus"):
-        Catalogue(PacedModel(), {"public": catalogue.corpora["notes"]}, catalogue.ledger)
+        Service(PacedModel(), {"public": service.corpora["notes"]}, service.ledger)

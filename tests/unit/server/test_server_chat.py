@@ -70,7 +70,7 @@ def test_an_answer_from_memory_is_drawn_anew_where_that_is_asked_for(serve, stre
     def ask(**more):
         answer = running.ask(stream=stream, **more)
         found = json.loads(answer.text.split("data: ")[-2]) if stream else answer.json()
-        (status,) = running.catalogue.ledger.status()
+        (status,) = running.service.ledger.status()
         return found["privacy"]["from_memory"], status.questions
 
     assert ask() == (False, 1)
@@ -91,7 +91,7 @@ def test_another_extension_is_refused_by_name(serve, given, place):
 def test_the_public_model_reads_nothing_and_spends_nothing(serve):
     running = serve()
     assert running.ask(model="public").status_code == 200
-    (status,) = running.catalogue.ledger.status()
+    (status,) = running.service.ledger.status()
     assert status.questions == 0
 
 
@@ -148,7 +148,7 @@ def test_what_goes_wrong_inside_is_told_in_one_sentence(serve, monkeypatch):
     def broken(*_):
         raise RuntimeError(f"a document says {SECRET}")
 
-    monkeypatch.setattr(running.catalogue, "stream", broken)
+    monkeypatch.setattr(running.service, "stream", broken)
     for stream in (False, True):
         answer = running.ask(stream=stream)
         assert answer.status_code == 500
@@ -180,7 +180,7 @@ def test_a_follow_up_is_asked_as_a_whole_question_and_remembered_by_it(serve):
     assert first["question"] == written
     again = running.ask(written).json()  # in another conversation
     assert (again["question"], again["privacy"]["from_memory"]) == (written, True)
-    (status,) = running.catalogue.ledger.status()
+    (status,) = running.service.ledger.status()
     assert status.questions == 1
 
 

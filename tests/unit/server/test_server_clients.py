@@ -123,7 +123,7 @@ def test_open_webui_lists_models_and_asks_for_titles_of_the_public_one_at_no_cos
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-dpicl-ignored"] == "metadata"
         assert answer.json()["privacy"]["epsilon"] == 0
-    assert all(one.questions == 0 for one in running.catalogue.ledger.status())
+    assert all(one.questions == 0 for one in running.service.ledger.status())
 
 
 def test_open_webui_asks_with_its_usual_body_and_its_stop_button_ends_the_answer(serve):
@@ -153,7 +153,7 @@ def test_open_webui_asks_with_its_usual_body_and_its_stop_button_ends_the_answer
     until(lambda: running.admission.inside == 1)
     model.let(100)
     until(lambda: running.admission.inside == 0)
-    (status,) = running.catalogue.ledger.status()
+    (status,) = running.service.ledger.status()
     assert status.questions == 1
     assert status.reserved == 0
     assert len(model.drawn) <= rewriting + 5

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from dpicl_rag.errors import LedgerError
-from dpicl_rag.server.limits import ServerLimits
+from dpicl_rag.server.admission import ServerLimits
 from tests.support.paced_model import PacedModel
 from tests.unit.server.conftest import NOTES
 
@@ -30,7 +30,7 @@ def until(true):
 
 def spent(running):
     """rho spent and rho held of the corpus."""
-    (status,) = [one for one in running.catalogue.ledger.status() if one.kind == "corpus"]
+    (status,) = [one for one in running.service.ledger.status() if one.kind == "corpus"]
     return status.spent, status.reserved
 
 
@@ -106,7 +106,7 @@ def test_who_hangs_up_in_the_queue_spends_nothing(paced, stream):
     model.let(100)
     until(lambda: running.admission.inside == 0)
     first.close()
-    (status,) = running.catalogue.ledger.status()
+    (status,) = running.service.ledger.status()
     assert status.questions == 1
     assert set(model.drawn) == {1}
 
@@ -114,14 +114,14 @@ def test_who_hangs_up_in_the_queue_spends_nothing(paced, stream):
 @pytest.mark.parametrize("stream", [True, False])
 def test_who_hangs_up_during_the_search_spends_nothing(paced, monkeypatch, stream):
     running, model = paced()
-    begin, searching, go_on = running.catalogue.stream, threading.Event(), threading.Event()
+    begin, searching, go_on = running.service.stream, threading.Event(), threading.Event()
 
     def slow(*arguments):
         searching.set()
         go_on.wait(30)
         return begin(*arguments)
 
-    monkeypatch.setattr(running.catalogue, "stream", slow)
+    monkeypatch.setattr(running.service, "stream", slow)
     sent = running.send({**QUESTION, "stream": stream})
     assert searching.wait(30)
     sent.close()
@@ -134,7 +134,7 @@ def test_who_hangs_up_during_the_search_spends_nothing(paced, monkeypatch, strea
 
 def test_an_answer_that_is_held_ends_at_a_token_too(paced):
     running, model = paced(max_tokens=8)
-    running.catalogue.corpora["notes"].settings["unsupported"] = "refuse"
+    running.service.corpora["notes"].settings["unsupported"] = "refuse"
     sent = running.send({**QUESTION, "stream": True})
     model.let(2)
     until(lambda: model.begun == 3)
@@ -202,7 +202,7 @@ def test_when_the_server_goes_down_answers_end_at_their_next_token(paced):
     running.thread.join(30)
     assert not running.thread.is_alive()
     with pytest.raises(LedgerError):  # it is closed
-        running.catalogue.ledger.status()
+        running.service.ledger.status()
 
 
 def test_a_draw_that_fails_ends_the_stream_with_an_error_and_pays_nothing_more(paced, monkeypatch):
@@ -227,7 +227,7 @@ def test_a_draw_that_fails_ends_the_stream_with_an_error_and_pays_nothing_more(p
 def test_a_server_whose_ledger_cannot_be_written_is_not_ready_and_answers_nothing(paced):
     running, model = paced()
     model.open = True
-    ledger = running.catalogue.ledger
+    ledger = running.service.ledger
     ledger._database.read(lambda connection: connection.execute("PRAGMA busy_timeout = 50"))
     assert running.client.get("/ready").status_code == 200
     with closing(sqlite3.connect(ledger._database.path, isolation_level=None)) as other:

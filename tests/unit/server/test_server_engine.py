@@ -10,8 +10,8 @@ import pytest
 
 from dpicl_rag import Document
 from dpicl_rag.language_models import joint_passes
+from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.answering_thread import AnsweringThread
-from dpicl_rag.server.limits import ServerLimits
 from tests.unit.server.test_server_ends import QUESTION, spent, until
 
 # Of the seed, by which answers are compared.
@@ -44,7 +44,7 @@ def patient(monkeypatch):
 def start(serve):
     running = serve(limits=ServerLimits(together=4), documents=DOCUMENTS, **SETTINGS)
     # Each answer pays by itself: none is answered from another's.
-    running.catalogue._memory = None
+    running.service._memory = None
     return running
 
 

@@ -9,8 +9,8 @@ from contextlib import closing, suppress
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, KeyFileError
+from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.api_keys import KeyFile
-from dpicl_rag.server.limits import ServerLimits
 from tests.support.paced_model import PacedModel
 from tests.unit.server.test_server_ends import QUESTION, until
 

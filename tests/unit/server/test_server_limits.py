@@ -6,8 +6,8 @@ import openai
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.server.admission import Rate, ServerLimits
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.server.limits import Rate, ServerLimits
 from tests.support.paced_model import PacedModel
 from tests.unit.server.test_server_ends import QUESTION, until
 
@@ -34,7 +34,7 @@ def test_a_key_has_so_many_questions_a_minute(serve, keys):
     assert refused.json()["error"]["code"] == "rate_limit_exceeded"
     assert 1 <= int(refused.headers["retry-after"]) <= 30
     assert ask(second).status_code == 200
-    (status,) = [one for one in running.catalogue.ledger.status() if one.name == "ann"]
+    (status,) = [one for one in running.service.ledger.status() if one.name == "ann"]
     assert status.questions == 2
 
 

@@ -12,11 +12,10 @@ import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.errors import LedgerError
-from dpicl_rag.server import served_answer, tool_sessions
+from dpicl_rag.server import served_request, tool_sessions
+from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.request_log import RequestLog
-from dpicl_rag.server.views import budget
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.failing_engine import FailingEngine
 from tests.support.paced_model import PacedModel, ReadingModel
@@ -186,7 +185,7 @@ def test_an_engine_that_does_not_answer_is_one_sentence(serve, tiny_model):
     assert said(call(running, "count", **QUESTION)) == (
         "this answer could not be given; ask again later"
     )
-    running.catalogue._model.left = 3  # an answer that has begun ends there, as over HTTP
+    running.service._model.left = 3  # an answer that has begun ends there, as over HTTP
     assert found(call(running, "ask", **QUESTION))["stopped_by"] == "unavailable"
 
 
@@ -196,9 +195,9 @@ def test_nothing_of_an_error_inside_reaches_anybody(open_server, monkeypatch, ca
         raise error
 
     caplog.set_level(0)
-    monkeypatch.setattr(open_server.catalogue, "stream", fail)
-    monkeypatch.setattr(open_server.catalogue, "numbers", fail)
-    monkeypatch.setattr(open_server.catalogue, "budgets", fail)
+    monkeypatch.setattr(open_server.service, "stream", fail)
+    monkeypatch.setattr(open_server.service, "run", fail)
+    monkeypatch.setattr(open_server.service, "budgets", fail)
     for name, given in {"ask": QUESTION, "count": QUESTION, "budget": {"corpus": "notes"}}.items():
         result = call(open_server, name, **given)
         assert said(result) == "this answer could not be given; ask again later"
@@ -208,7 +207,7 @@ def test_nothing_of_an_error_inside_reaches_anybody(open_server, monkeypatch, ca
 
 def test_a_key_sees_and_asks_its_own_corpora_alone(serve, keys):
     running = serve(keys, model=PacedModel(open=True))
-    running.catalogue.offer("payroll", running.catalogue.corpora["notes"])
+    running.service.offer("payroll", running.service.corpora["notes"])
     ann, bob = keys.add("ann", corpora=["notes"]), keys.add("bob")
     none = keys.add("none", corpora=["elsewhere"])
 
@@ -224,9 +223,7 @@ def test_a_key_sees_and_asks_its_own_corpora_alone(serve, keys):
     assert said(closed) == said(missing)
     assert closed.isError
     assert not call(running, "ask", bob, corpus="payroll", question="Who?").isError
-    assert {one.name for one in running.catalogue.ledger.status() if one.kind == "caller"} == {
-        "bob"
-    }
+    assert {one.name for one in running.service.ledger.status() if one.kind == "caller"} == {"bob"}
 
 
 def test_nobody_gets_in_without_a_key_or_from_a_page(open_server):
@@ -288,7 +285,7 @@ def test_sessions_that_are_opened_at_once_are_counted_before_they_begin(serve, k
     monkeypatch.setattr(tool_sessions, "OF_A_KEY", 2)
     running = serve(keys, model=PacedModel(open=True))
     headers = {**bearer(keys.add("ann")), **ACCEPT}
-    manager = running.server.config.app.state.services.tool_sessions._manager
+    manager = running.server.config.app.state.parts.tool_sessions._manager
     honest, inside, go_on = manager.handle_request, [], threading.Event()
 
     async def slow(*request):
@@ -324,7 +321,7 @@ def test_limits_of_a_key_hold_for_tools(serve, keys):
 
 
 def test_progress_is_told_in_tenths(serve, monkeypatch):
-    monkeypatch.setattr(served_answer, "TELLING", 0.01)
+    monkeypatch.setattr(served_request, "TELLING", 0.01)
     model, told = ReadingModel(), []
     running = serve(model=model)
     model.steps.release(2)
@@ -408,14 +405,14 @@ def test_a_cancelled_session_goes_on(serve):
 
 def test_a_count_that_nobody_waits_for_holds_its_place_to_its_next_step(serve, monkeypatch):
     running = serve(accounting="fixed")
-    numbers, begun, go_on = running.catalogue.numbers, threading.Event(), threading.Event()
+    run, begun, go_on = running.service.run, threading.Event(), threading.Event()
 
     def slow(*asked):
         begun.set()
         go_on.wait()
-        return numbers(*asked)
+        return run(*asked)
 
-    monkeypatch.setattr(running.catalogue, "numbers", slow)
+    monkeypatch.setattr(running.service, "run", slow)
 
     async def ask():
         async with a_session(running.url, running.key) as (session, _):
@@ -432,27 +429,19 @@ def test_a_count_that_nobody_waits_for_holds_its_place_to_its_next_step(serve, m
     assert spent(running) == (0, 0)
 
 
-def test_a_server_that_goes_down_ends_its_answers_and_tells_them(serve, monkeypatch):
+def test_a_server_that_goes_down_ends_its_answers_and_tells_them(serve):
     model = PacedModel()
     running = serve(model=model, **PER_TOKEN)
-    told, shutdown = threading.Event(), running.server.shutdown
-
-    async def once_told(**sockets):  # the late call comes before the port is closed
-        while not told.is_set():
-            await asyncio.sleep(0.01)
-        await shutdown(**sockets)
-
-    monkeypatch.setattr(running.server, "shutdown", once_told)
 
     async def ask():
         async with a_session(running.url, running.key) as (session, _):
+            await session.list_tools()  # else it asks for an answer's schema, of a closed port
             asking = asyncio.create_task(session.call_tool("ask", QUESTION))
             model.let(3)
             while model.begun < 4:
                 await asyncio.sleep(0.01)
             running.server.handle_exit(15, None)
             late = await session.call_tool("ask", QUESTION)
-            told.set()
             model.let(100)
             return late, await asking
 
@@ -500,5 +489,5 @@ async def test_langchain_agents_get_them_by_its_adapters(open_server):
     assert answer["text"] == "abcdefgh"
     assert (message.status, json.loads(message.content[0]["text"])) == ("success", answer)
     budget_of = await tools["budget"].ainvoke({"corpus": "notes"})
-    shown = budget(open_server.catalogue, "notes", Caller(None, "owner"))
+    shown = open_server.service.budget("notes", Caller(None, "owner"))
     assert json.loads(budget_of[0]["text"]) == shown

@@ -13,7 +13,7 @@ OFFICE = ScriptedModel({"office": "The office is in Elm Lane.", "": "I cannot kn
 
 
 def spent(running, caller):
-    (found,) = [one.spent for one in running.catalogue.ledger.status() if one.name == caller]
+    (found,) = [one.spent for one in running.service.ledger.status() if one.name == caller]
     return found
 
 
@@ -36,8 +36,8 @@ def test_a_key_made_again_under_an_old_name_reads_nothing_of_the_old_one(serve, 
 
 def test_a_key_made_again_goes_on_with_the_budget_of_its_name(serve, keys):
     running = serve(keys, model=OFFICE, agreement="off")
-    price = running.catalogue.price("notes")
-    running.catalogue.ledger.set_budget(caller="ann", rho=1.5 * price)
+    price = running.service.price("notes")
+    running.service.ledger.set_budget(caller="ann", rho=1.5 * price)
     running.client.headers.update(bearer(keys.add("ann")))
     assert running.ask().status_code == 200
     before = spent(running, "ann")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.server import views
 from dpicl_rag.server.api_keys import KeyFile
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.uploads import Uploads
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.server.conftest import CANTEEN
@@ -134,13 +134,13 @@ def test_a_caller_sees_the_same_of_neighbouring_uploads(serve, keys, tmp_path):
 
 
 def test_a_count_on_a_callers_view_would_be_found(serve, keys, tmp_path, monkeypatch):
-    honest = views.budget
+    honest = Service.budget
 
-    def counting(catalogue, name, caller):
-        documents = catalogue.corpora[name].documents
+    def counting(service, name, caller):
+        documents = service.corpora[name].documents
         held = len(documents.source.records()) if name == "house-mail" else 0
-        return honest(catalogue, name, caller) | {"passages": held}
+        return honest(service, name, caller) | {"passages": held}
 
-    monkeypatch.setattr(views, "budget", counting)
+    monkeypatch.setattr(Service, "budget", counting)
     one, more = neighbours_seen(serve, keys, tmp_path)
     assert one != more

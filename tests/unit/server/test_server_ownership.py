@@ -29,7 +29,7 @@ def start(serve, keys, tmp_path):
     """A server over one store; another one is a restart."""
 
     def start(embedder=None, **settings):
-        settings = CorpusSettings(settings)
+        settings = CorpusSettings.create(**settings)
         uploads = Uploads(tmp_path / "store", embedder or BucketEmbedder(), settings)
         # A file of its own: a server closes it.
         return serve(KeyFile(keys.path), model=CANTEEN, owner={"uploads": uploads})
@@ -55,7 +55,7 @@ def restarted(start, running, tmp_path):
     running.thread.join(30)
     again = start()
     corpus = Corpus.open("house-mail", tmp_path / "store", embedder=BucketEmbedder())
-    again.catalogue.offer("house-mail", CorpusSettings().served(corpus))
+    again.service.offer("house-mail", CorpusSettings().served(corpus))
     for name in ("olga", "otto", "ann"):
         setattr(again, name, getattr(running, name))
     return again
@@ -72,7 +72,7 @@ def asked(running, who, model="house-mail"):
 
 
 def budget_of(running, corpus="house-mail"):
-    (found,) = [one.budget for one in running.catalogue.ledger.status() if one.name == corpus]
+    (found,) = [one.budget for one in running.service.ledger.status() if one.name == corpus]
     return found
 
 
@@ -164,7 +164,7 @@ def test_an_upload_has_the_budget_of_one_answer_or_what_its_owner_gives(start, k
     assert budget_of(running, "other-mail") == pytest.approx(
         epsilon_to_rho(0.5, SHARES.beside_pool(1e-6))
     )
-    (scope,) = [one for one in running.catalogue.ledger.status() if one.name == "other-mail"]
+    (scope,) = [one for one in running.service.ledger.status() if one.name == "other-mail"]
     assert scope.renews_on is None
 
 
@@ -182,7 +182,7 @@ def test_an_upload_without_keys_has_a_budget_too(serve, tmp_path):
     running = serve(model=CANTEEN, owner={"uploads": uploads})
     upload(running)
     ended(running)
-    assert budget_of(running) == pytest.approx(running.catalogue.price("house-mail"))
+    assert budget_of(running) == pytest.approx(running.service.price("house-mail"))
 
 
 def test_an_upload_that_did_not_come_to_its_end_is_closed_and_has_a_budget(start, keys, tmp_path):
@@ -246,7 +246,7 @@ def test_a_name_that_is_taken_is_refused_alike_whose_ever_it_is(uploaded, keys, 
     path = tmp_path / "store"
     with closing(Corpus.create("payroll", path, embedder=BucketEmbedder())) as corpus:
         corpus.add([Document("a salary", "one")])  # beside the server, which does not serve it
-    uploaded.catalogue.ledger.set_budget(corpus="elsewhere", rho=0.03)  # its store is not here
+    uploaded.service.ledger.set_budget(corpus="elsewhere", rho=0.03)  # its store is not here
     some = bearer(keys.add("oda", role="owner", corpora=["oda-mail"]))
     answers = []
     for who, name in (
@@ -264,7 +264,7 @@ def test_a_name_that_is_taken_is_refused_alike_whose_ever_it_is(uploaded, keys, 
     assert answers[0][0] == 403
     assert [one for one in answers if one != answers[0]] == []
     assert "`dpicl-rag ingest`" in answers[0][1]["error"]["message"]
-    budgets = {one.name: one.budget for one in uploaded.catalogue.ledger.status()}
+    budgets = {one.name: one.budget for one in uploaded.service.ledger.status()}
     assert budgets["elsewhere"] == 0.03
     uploaded.client.headers.update(uploaded.olga)
     assert upload(uploaded).status_code == 202

@@ -7,14 +7,14 @@ import json
 import openai
 import pytest
 
-from dpicl_rag.server import served_answer
+from dpicl_rag.server import served_request
 from tests.support.paced_model import ReadingModel
 from tests.unit.server.test_server_ends import QUESTION
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(served_answer, "TELLING", 0.01)
+    monkeypatch.setattr(served_request, "TELLING", 0.01)
 
 
 def test_a_stream_tells_a_part_before_its_first_word(serve):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="an open file cannot 
 def ready(running):
     answer = running.client.get("/ready")
     if answer.status_code == 503:
-        assert str(running.catalogue.ledger._database.path.parent) not in answer.text
+        assert str(running.service.ledger._database.path.parent) not in answer.text
     return answer.status_code
 
 

@@ -88,7 +88,7 @@ def test_both_interfaces_give_the_same_answer_and_take_it_from_one_budget(runnin
     chat, response = running.ask(), respond(running)
     assert response.json()["privacy"] == chat.json()["privacy"]
     assert response.headers["x-dpicl-epsilon"] == chat.headers["x-dpicl-epsilon"]
-    (status,) = running.catalogue.ledger.status()
+    (status,) = running.service.ledger.status()
     assert status.questions == 2
 
 
@@ -155,7 +155,7 @@ def test_what_has_no_effect_is_named(running):
 
 
 def test_a_budget_that_is_used_up_is_said_in_openais_words(running, client):
-    running.catalogue.ledger.set_budget(corpus="notes", rho=0.0)
+    running.service.ledger.set_budget(corpus="notes", rho=0.0)
     with pytest.raises(openai.RateLimitError) as refused:
         client.responses.create(model="notes", input=QUESTION)
     assert refused.value.code == "budget_exceeded"
@@ -165,7 +165,7 @@ def test_an_answer_that_fails_on_the_way_ends_with_an_error(running, monkeypatch
     def fail(self, *given):
         raise RuntimeError("swordfish")
 
-    monkeypatch.setattr(type(running.catalogue), "answer", fail)
+    monkeypatch.setattr(type(running.service), "answer", fail)
     text = respond(running, stream=True).text
     assert "swordfish" not in text
     last = json.loads(text.split("data: ")[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.server.limits import ServerLimits
+from dpicl_rag.server.admission import ServerLimits
 from tests.support.paced_model import PacedModel
 
 FEW = 3

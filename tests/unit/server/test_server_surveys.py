@@ -11,10 +11,9 @@ from fastapi import Request
 from dpicl_rag import Document
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.admission import Admission, ServerLimits
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.limits import ServerLimits
-from dpicl_rag.server.routers.survey_endpoints import SurveyRequest, surveys
+from dpicl_rag.server.routers.question_endpoints import SurveyRequest, surveys
 from dpicl_rag.server.settings import CorpusSettings
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.server.conftest import SECRET
@@ -83,7 +82,7 @@ def test_what_cannot_be_counted_is_refused_and_costs_nothing(server, body, statu
     refused = ask(server, **body)
     assert refused.status_code == status
     assert message in refused.text
-    assert server.catalogue.ledger.status()[0].spent == 0
+    assert server.service.ledger.status()[0].spent == 0
 
 
 def test_the_plan_says_how_long_labels_may_be_and_longer_ones_are_refused(server):
@@ -93,7 +92,7 @@ def test_the_plan_says_how_long_labels_may_be_and_longer_ones_are_refused(server
     refused = ask(server, kind="tally", question="what?", labels=long)
     assert refused.status_code == 400
     assert "each unit can be asked 1,024; give fewer or shorter labels" in refused.text
-    assert server.catalogue.ledger.status()[0].spent == 0
+    assert server.service.ledger.status()[0].spent == 0
 
 
 def test_nobody_without_a_key_counts(serve, keys):
@@ -114,8 +113,8 @@ def stored(tmp_path):
 
 
 def test_a_corpus_is_counted_whole_though_it_is_searched_for_answers(server, stored):
-    settings = CorpusSettings({"accounting": "fixed"})
-    server.catalogue.offer("stored", settings.served(stored))
+    settings = CorpusSettings.create(accounting="fixed")
+    server.service.offer("stored", settings.served(stored))
     labels = ["office", "canteen"]
     tally = ask(server, model="stored", kind="tally", question="what?", labels=labels)
     survey = ask(server, model="stored", kind="survey")
@@ -133,11 +132,11 @@ async def test_a_client_that_left_while_it_waited_is_not_counted_for():
         return {"type": "http.disconnect"}
 
     admission, free = Admission(ServerLimits()), threading.Event()
-    catalogue = SimpleNamespace(served=lambda *_: None, numbers=count)
-    services = SimpleNamespace(admission=admission, catalogue=catalogue)
+    service = SimpleNamespace(corpus=lambda *_: None, run=count)
+    parts = SimpleNamespace(admission=admission, service=service)
     before = asyncio.create_task(admission.take(free.wait))
     body = SurveyRequest(model="notes", kind="count", question="Is it about an office?")
-    asking = surveys(body, Request({"type": "http"}, gone), services, Caller(None))
+    asking = surveys(body, Request({"type": "http"}, gone), parts, Caller(None))
     waiting = asyncio.create_task(asking)
     for _ in range(20):  # until the news has come
         await asyncio.sleep(0)

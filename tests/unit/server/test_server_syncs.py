@@ -13,8 +13,8 @@ import pytest
 from dpicl_rag import Ledger
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.following.followed_files import FileSource, bring_files
-from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.regular_syncs import RegularSyncs, sync_command
+from dpicl_rag.server.service import Service
 from dpicl_rag.server.settings import CorpusSettings
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.server.conftest import CANTEEN, SECRET
@@ -83,7 +83,7 @@ def command_of(program: str, tmp_path: Path):
 def served(serve, corpus, syncs, **more):
     """A server that offers the corpus beside another that follows nothing."""
     running = serve(owner={"syncs": syncs}, **more)
-    running.catalogue.offer("lunch", CorpusSettings({"max_tokens": 8}).served(corpus))
+    running.service.offer("lunch", CorpusSettings.create(max_tokens=8).served(corpus))
     return running
 
 
@@ -99,7 +99,7 @@ def test_a_folder_that_changes_is_answered_from_and_spend_stays(serve, corpus, f
     said: list[str] = []
     syncs = RegularSyncs(0.1, command_of(SMALL_CLI, tmp_path), said.append)
     running = served(serve, corpus, syncs, model=CANTEEN)
-    ledger = running.catalogue.ledger
+    ledger = running.service.ledger
     ledger.set_budget(corpus="lunch", rho=1e3, unit_rho=3.0)
 
     def answer():
@@ -156,16 +156,16 @@ def following(tmp_path: Path, *names: str) -> dict:
     return found
 
 
-def catalogue_of(tmp_path, tiny_model, corpora) -> Catalogue:
+def service_of(tmp_path, tiny_model, corpora) -> Service:
     ledger = Ledger(tmp_path / "ledger.sqlite")
-    return Catalogue(tiny_model, corpora, ledger, embedder=BucketEmbedder())
+    return Service(tiny_model, corpora, ledger, embedder=BucketEmbedder())
 
 
-def rounds(syncs: RegularSyncs, catalogue: Catalogue, done) -> None:
+def rounds(syncs: RegularSyncs, service: Service, done) -> None:
     """Let syncs run until something is so."""
 
     async def work() -> None:
-        task = asyncio.create_task(syncs.run(catalogue))
+        task = asyncio.create_task(syncs.run(service))
         while not done():
             assert not task.done()
             await asyncio.sleep(0.01)
@@ -180,14 +180,14 @@ def test_a_corpus_that_fails_holds_up_no_other_and_is_tried_again(tmp_path, tiny
     program = "import sys; sys.exit('error: mail.example.org cannot be reached')"
     commands = Recorded(bad=program)
     corpora = following(tmp_path, "bad", "good")
-    catalogue = catalogue_of(tmp_path, tiny_model, corpora)
+    service = service_of(tmp_path, tiny_model, corpora)
     said: list[str] = []
     syncs = RegularSyncs(0.01, commands, said.append)
-    rounds(syncs, catalogue, lambda: commands.run.count("good") > 1)
+    rounds(syncs, service, lambda: commands.run.count("good") > 1)
     assert commands.run[:4] == ["bad", "good", "bad", "good"]
     assert set(said) == {"sync of bad: error: mail.example.org cannot be reached"}
     commands.programs.clear()
-    rounds(syncs, catalogue, lambda: said[-1] == "sync of bad: it goes through again")
+    rounds(syncs, service, lambda: said[-1] == "sync of bad: it goes through again")
     assert said.count(said[-1]) == 1
 
 
@@ -197,20 +197,20 @@ HANGS = "import time; time.sleep(600)"
 @pytest.mark.parametrize("programs", [{"bad": HANGS}, {"good": HANGS, "bad": HANGS}])
 def test_a_sync_that_hangs_holds_up_no_other(tmp_path, tiny_model, programs):
     commands = Recorded(**programs)
-    catalogue = catalogue_of(tmp_path, tiny_model, following(tmp_path, "bad", "good", "last"))
+    service = service_of(tmp_path, tiny_model, following(tmp_path, "bad", "good", "last"))
     said: list[str] = []
     syncs = RegularSyncs(0.01, commands, said.append, leads_by=0)
-    rounds(syncs, catalogue, lambda: commands.run.count("last") > 1)
+    rounds(syncs, service, lambda: commands.run.count("last") > 1)
     assert all(commands.run.count(name) == 1 for name in programs)  # none beside itself
     assert said == []
 
 
 def test_a_sync_has_a_limit_of_time(tmp_path, tiny_model):
     commands = Recorded(bad=HANGS)
-    catalogue = catalogue_of(tmp_path, tiny_model, following(tmp_path, "bad", "good"))
+    service = service_of(tmp_path, tiny_model, following(tmp_path, "bad", "good"))
     said: list[str] = []
     syncs = RegularSyncs(0.01, commands, said.append, most_seconds=0)
-    rounds(syncs, catalogue, lambda: commands.run.count("bad") > 1)
+    rounds(syncs, service, lambda: commands.run.count("bad") > 1)
     assert "sync of bad: it took more than 0 seconds, and goes on next time" in said
 
 
@@ -226,9 +226,9 @@ sys.exit(1)
 """
     silent = f"import sys; sys.stderr.write('{SECRET}'); sys.exit(3)"
     commands = Recorded(first=program, second=silent)
-    catalogue = catalogue_of(tmp_path, tiny_model, following(tmp_path, "first", "second"))
+    service = service_of(tmp_path, tiny_model, following(tmp_path, "first", "second"))
     said: list[str] = []
-    rounds(RegularSyncs(60, commands, said.append), catalogue, lambda: len(said) == 3)
+    rounds(RegularSyncs(60, commands, said.append), service, lambda: len(said) == 3)
     assert said == [
         "sync of first: error: one is not there",
         "sync of first: error: two is not there",
@@ -243,8 +243,8 @@ def test_what_follows_nothing_is_not_synced_and_what_is_gone_is_said(tmp_path, t
     (tmp_path / "store" / "gone.corpus").unlink()
     commands = Recorded()
     said: list[str] = []
-    catalogue = catalogue_of(tmp_path, tiny_model, corpora)
-    rounds(RegularSyncs(60, commands, said.append), catalogue, lambda: commands.run)
+    service = service_of(tmp_path, tiny_model, corpora)
+    rounds(RegularSyncs(60, commands, said.append), service, lambda: commands.run)
     assert commands.run == ["there"]
     (line,) = said
     assert line.startswith("sync of gone: error: there is no corpus")
@@ -255,8 +255,8 @@ def test_a_command_that_cannot_run_is_said_without_its_message(tmp_path, tiny_mo
         raise ValueError(SECRET)
 
     said: list[str] = []
-    catalogue = catalogue_of(tmp_path, tiny_model, following(tmp_path, "mail"))
-    rounds(RegularSyncs(60, broken, said.append), catalogue, lambda: said)
+    service = service_of(tmp_path, tiny_model, following(tmp_path, "mail"))
+    rounds(RegularSyncs(60, broken, said.append), service, lambda: said)
     assert said == ["sync of mail: internal error (ValueError)"]
 
 

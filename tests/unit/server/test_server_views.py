@@ -106,7 +106,7 @@ def test_a_polished_answer_comes_with_what_was_released(serve):
 
 def test_a_budget_without_a_limit_says_so(serve):
     running = serve(model=OFFICE)
-    running.catalogue.ledger.set_budget(corpus="notes", rho=float("inf"))
+    running.service.ledger.set_budget(corpus="notes", rho=float("inf"))
     (found,) = running.client.get("/v1/budget").json()["data"]
     assert found["answers_left"] is None
     assert found["scopes"][0]["budget_epsilon"] is None
@@ -116,8 +116,8 @@ def test_a_caller_sees_its_own_budget_and_that_of_its_corpora_and_no_others(serv
     key = keys.add("ann", corpora=["notes"])
     running = serve(keys, model=OFFICE)
     for name in ("ann", "bob"):
-        running.catalogue.ledger.set_budget(caller=name, rho=5.0)
-    running.catalogue.ledger.set_budget(corpus="payroll", rho=5.0)
+        running.service.ledger.set_budget(caller=name, rho=5.0)
+    running.service.ledger.set_budget(corpus="payroll", rho=5.0)
     answer = running.client.get("/v1/budget", headers={"Authorization": f"Bearer {key}"})
     (found,) = answer.json()["data"]
     assert {(scope["kind"], scope["name"]) for scope in found["scopes"]} == {

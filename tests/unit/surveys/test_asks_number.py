@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpicl_rag.surveys.asks_number import asks_number
+from dpicl_rag.surveys.counts_units import asks_number
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.points import GRID, LARGEST, clipped_sum, distribution_on
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import SeededRandomness
-from dpicl_rag.synthesis.adaptive import Adaptive, AdaptiveConstants, Noises, multiplier_of
+from dpicl_rag.synthesis.noisy_sums import Adaptive, AdaptiveConstants, Noises
 from dpicl_research.radius_search import radius_chances
 
 DELTA = 1e-2
@@ -21,14 +21,14 @@ CELLS = 21
 
 
 def mechanism(multiplier, experts=4, moved=1):
-    return Adaptive(2, experts, Noises.within(multiplier), moved, math.inf, DELTA)
+    return Adaptive(2, experts, AdaptiveConstants().noises(multiplier), moved, math.inf, DELTA)
 
 
 def test_all_releases_together_cost_one_gaussian():
     for rounds in (1, 2):
-        noises = Noises.within(0.7, rounds)
+        noises = AdaptiveConstants(rounds=rounds).noises(0.7)
         assert noises.multiplier == pytest.approx(0.7)
-    assert multiplier_of(10, 1.23, 3, 1) == pytest.approx(
+    assert Noises(10, 1.23, 3, 1).multiplier == pytest.approx(
         1 / math.sqrt(6 / 100 + 2 / 1.23**2 + 1 / 9)
     )
 

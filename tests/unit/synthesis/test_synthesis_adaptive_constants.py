@@ -14,9 +14,9 @@ from dpicl_rag.auditing.neighbours import exact_epsilon
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.points import GRID, LARGEST, clipped_sum
-from dpicl_rag.synthesis.adaptive import Adaptive, AdaptiveConstants, multiplier_of
 from dpicl_rag.synthesis.examples import LabelledDocument, synthesise_examples
 from dpicl_rag.synthesis.examples_plan import examples_plan
+from dpicl_rag.synthesis.noisy_sums import Adaptive, AdaptiveConstants, Noises
 from dpicl_research.published_settings import ADAPTIVE, published_constants
 from dpicl_research.radius_search import radius_chances
 from tests.support.speaking_model import SpeakingModel
@@ -241,7 +241,8 @@ def charged(noises, **left_out):
     """Epsilon of one token; a stage that is left out has endless noise in the price."""
     parts = {"radius": noises.radius, "mean": noises.mean, "count": noises.count} | left_out
     halved = parts.pop("halved", noises.halved)
-    return gaussian_epsilon(1 / multiplier_of(**parts, rounds=noises.rounds, halved=halved), DELTA)
+    whole = Noises(**parts, rounds=noises.rounds, halved=halved)
+    return gaussian_epsilon(1 / whole.multiplier, DELTA)
 
 
 def one_of(constants, radius=None):

@@ -22,7 +22,7 @@ from dpicl_rag.mechanisms.randomness import SeededRandomness
 from dpicl_rag.synthesis import synthetic_corpus as room
 from dpicl_rag.synthesis.public_records import ordinary_answer
 from dpicl_rag.synthesis.released_records import Synthesis
-from dpicl_rag.synthesis.synthesis_folder import read_run
+from dpicl_rag.synthesis.synthesis_run import open_run, read_run
 from dpicl_rag.synthesis.synthetic_corpus import synthesise, synthesise_corpus
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scripted_model import ScriptedModel
@@ -44,9 +44,7 @@ def coins(monkeypatch):
     """
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
     monkeypatch.setattr(room, "Randomness", SeededOnce)
-    monkeypatch.setattr(
-        "dpicl_rag.synthesis.synthesis_folder.secrets.token_bytes", lambda n: b"k" * n
-    )
+    monkeypatch.setattr("dpicl_rag.synthesis.synthesis_run.secrets.token_bytes", lambda n: b"k" * n)
 
 
 def documents(many=160):
@@ -185,7 +183,7 @@ def test_the_number_of_records_follows_from_released_numbers_alone(tmp_path, mon
     for many in (160, 159):
         folder = tmp_path / f"run-{many}"
         if keys is not None:
-            with room.open_run(folder, PLAN.run_plan("default", model().fingerprint)):
+            with open_run(folder, PLAN.run_plan("default", model().fingerprint)):
                 pass
             (folder / "keys.json").write_text(keys)
         made = synthesise(documents(many), PLAN, model=model(), folder=folder)

@@ -14,12 +14,11 @@ from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Account, Ledger, Reservation
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.synthesis import examples as examples_module
-from dpicl_rag.synthesis import synthesis_folder
+from dpicl_rag.synthesis import synthesis_run
 from dpicl_rag.synthesis.examples import LabelledDocument, synthesise_examples
 from dpicl_rag.synthesis.examples_plan import METHODS
-from dpicl_rag.synthesis.label_charge import Batches
-from dpicl_rag.synthesis.pools import FreshSampleRows, fixed_size, poisson, pools
-from dpicl_rag.synthesis.synthesis_folder import read_run
+from dpicl_rag.synthesis.pools import Batches, FreshSampleRows, fixed_size, poisson, pools
+from dpicl_rag.synthesis.synthesis_run import read_run
 from tests.support.speaking_model import SpeakingModel
 from tests.support.tiny_model import build_tiny_model
 
@@ -334,19 +333,19 @@ class Kills:
 @pytest.mark.parametrize("method", ["exponential", "few-shot"])
 def test_a_kill_beside_any_write_or_commit_loses_no_charge(method, tmp_path, monkeypatch):
     settings = {"method": method, "texts_per_label": 2, "max_tokens": 2, "corpus": "mail"}
-    right = synthesis_folder.write_line, Reservation.commit
+    right = synthesis_run.write_line, Reservation.commit
 
     def killed(folder, ledger, at):
         """Whether the run was killed, at an event that it had."""
         kills = Kills(at)
-        monkeypatch.setattr(synthesis_folder, "write_line", kills.around(right[0]))
+        monkeypatch.setattr(synthesis_run, "write_line", kills.around(right[0]))
         monkeypatch.setattr(Reservation, "commit", kills.around(right[1]))
         try:
             write(folder=folder, ledger=ledger, **settings)
         except Killed:
             return True
         finally:
-            monkeypatch.setattr(synthesis_folder, "write_line", right[0])
+            monkeypatch.setattr(synthesis_run, "write_line", right[0])
             monkeypatch.setattr(Reservation, "commit", right[1])
         return False
 

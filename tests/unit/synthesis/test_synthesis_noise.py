@@ -13,8 +13,8 @@ from dpicl_rag.accounting import Adjacency
 from dpicl_rag.mechanisms.points import GRID, clipped_sum
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.synthesis import noisy_sums
-from dpicl_rag.synthesis.adaptive import Adaptive
 from dpicl_rag.synthesis.examples_plan import examples_plan
+from dpicl_rag.synthesis.noisy_sums import Adaptive
 
 ARRIVAL, REPLACED = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 EVEN = torch.tensor([0.5, 0.5], dtype=torch.float64)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.synthesis.synthesis_folder import Drawn, SynthesisPlan, open_run, read_run
+from dpicl_rag.synthesis.synthesis_run import Drawn, SynthesisPlan, open_run, read_run
 
 PLAN = SynthesisPlan({"topics": 3, "template": ["a", "b"]}, {"keys": 0.1, "text": 0.9})
 

@@ -4,7 +4,7 @@ import pytest
 
 from dpicl_rag.auditing.worst_models import SyntheticTokenizer
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.synthesis.record_filters import matching
+from dpicl_rag.synthesis.public_records import matching
 from dpicl_rag.synthesis.template import RecordExample, RecordField, RecordTemplate
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from contextlib import nullcontext
 from typing import ClassVar
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 from dpicl_rag.documents import Document
 from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.privacy_filters import privacy_filter
-from dpicl_rag.synthesis import key_words
+from dpicl_rag.synthesis import key_words, synthesis_run
 from dpicl_rag.synthesis import synthetic_corpus as room
 from dpicl_rag.synthesis.synthetic_corpus import synthesise
 from tests.support.synthesising import Following, prepared_run, short_plan, worst_model
@@ -31,21 +32,10 @@ def unit(name: str, words: str, says: str) -> Document:
 def draw(monkeypatch, plan, documents, path, keys=WORDS, size=SIZE):
     """Log-distributions of every token of a synthesis that draws a path."""
     run = prepared_run(plan, [(word, 1) for word in keys])
-    monkeypatch.setattr(room, "open_run", lambda folder, kept: _Opened(run))
+    monkeypatch.setattr(synthesis_run, "open_run", lambda folder, kept: nullcontext(run))
     coins = Following(path)
     synthesise(documents, plan, model=worst_model(size), randomness=coins)
     return coins.log_probs
-
-
-class _Opened:
-    def __init__(self, run):
-        self._run = run
-
-    def __enter__(self):
-        return self._run
-
-    def __exit__(self, *error):
-        return None
 
 
 def distribution(monkeypatch, plan, documents, tokens, size=SIZE):
@@ -179,7 +169,7 @@ class TestPlantedFaults:
             room, "joined", lambda words, topics, most: key_words.joined(words, topics, 9)
         )
         # Nor does what a unit has left for the whole run hold it back.
-        monkeypatch.setattr(room._CorpusWriter, "rho_left", lambda self: 9 * self.plan.record_rho)
+        monkeypatch.setattr(room._Keys, "rho_left", lambda self: 9 * self.plan.record_rho)
         with pytest.raises(AssertionError):
             test_long_records_use_their_cap_and_no_more(monkeypatch)
 

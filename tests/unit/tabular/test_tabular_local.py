@@ -20,6 +20,7 @@ from dpicl_rag.tabular.local_privacy import (
     tables_from_reports,
 )
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
+from dpicl_research.published_bits import published_share, true_epsilon
 from tests.support.private_rows import BASE, EVERY_ROW, SCHEMA
 from tests.support.scored_units import distribution
 from tests.support.tried_coins import Tried
@@ -91,9 +92,9 @@ def test_one_hot_bits_cost_epsilon_and_no_less(monkeypatch):
 def test_the_paper_s_share_of_one_hot_bits_costs_less_than_it_claims(monkeypatch):
     layout = RowBits(PRICES, one_hot=True)
     assert (layout.number, layout.flips) == (5, 4)
-    monkeypatch.setattr(RowBits, "share", RowBits.published_share)
+    monkeypatch.setattr(RowBits, "share", published_share)
     found = loss(3.0, "one-hot", monkeypatch, PRICED, priced)
-    assert found == pytest.approx(float(layout.true_epsilon(3.0)), rel=1e-9) == pytest.approx(2.4)
+    assert found == pytest.approx(float(true_epsilon(layout, 3.0)), rel=1e-9) == pytest.approx(2.4)
 
 
 # Planted faults.

@@ -10,6 +10,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.tabular.aggregates import release_aggregates
 from dpicl_rag.tabular.local_privacy import RowBits
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
+from dpicl_research.published_bits import published_share, true_epsilon
 from tests.support.private_rows import SCHEMA as PRIVATE
 from tests.support.private_rows import dearest
 
@@ -92,9 +93,9 @@ def test_bits_stand_for_a_row():
 def test_shares_add_up_to_what_is_promised():
     layout = RowBits(SCHEMA, one_hot=True)
     assert layout.share(3.0) * layout.flips == 3
-    assert layout.published_share(7.0) == 1
-    assert layout.true_epsilon(7.0) == 6
-    assert RowBits(SCHEMA).true_epsilon(7.0) == 7
+    assert published_share(layout, 7.0) == 1
+    assert true_epsilon(layout, 7.0) == 6
+    assert true_epsilon(RowBits(SCHEMA), 7.0) == 7
 
 
 def test_too_many_bits_are_refused():

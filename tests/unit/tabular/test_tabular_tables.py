@@ -129,7 +129,7 @@ def test_a_row_that_counts_twice_is_found():
 
 
 def test_a_column_left_out_of_the_charge_is_found(monkeypatch):
-    monkeypatch.setattr(room, "tables_charge", lambda s, e, d, a: Charge(e, d, 2, a))
+    monkeypatch.setattr(room, "tables_charge", lambda s, e, d, a: Charge(e, d, 2, 9, a))
     assert dearest(release(BOTH[0]), BOTH[0]) == pytest.approx(1.5)
 
 

@@ -24,7 +24,7 @@ def tiny_tokenizer(monkeypatch):
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", load)
     monkeypatch.setattr("transformers.GenerationConfig.from_pretrained", none)
-    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda name: True)
+    monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda name: True)
 
 
 class Hasty(Server):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag import PrivateContextLLM
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.language_models.openai_compatible import completions
 from dpicl_rag.language_models.sentence_end import Continuation
+from dpicl_rag.results import UNSUPPORTED
 from tests.support.tiny_model import build_tiny_model
 
 SUFFIX, MOST = (7, 8, 9), 5

@@ -3,8 +3,8 @@
 import pytest
 
 from dpicl_rag import ConfigurationError, Document, EngineUnavailableError, PrivateContextLLM
-from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.knowledge import AnswerMemory
+from dpicl_rag.results import UNSUPPORTED
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scripted_reader import ScriptedReader
 

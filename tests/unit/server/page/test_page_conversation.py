@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from dpicl_rag.server import served_answer
+from dpicl_rag.results import UNSUPPORTED
+from dpicl_rag.server import served_request
 from tests.support.paced_model import ReadingModel
 from tests.support.page import ALONE, ANSWER, QUESTION, SUNDAYS, ask, expect, figures, go, settled
 from tests.support.scripted_model import ScriptedModel
@@ -33,8 +34,8 @@ def sent(page):
 @pytest.mark.guard
 def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, visit):
     running = start(keys)
-    budget = 2.005 * running.catalogue.price("notes")
-    running.catalogue.ledger.set_budget(caller="ann", rho=budget, period="month")
+    budget = 2.005 * running.service.price("notes")
+    running.service.ledger.set_budget(caller="ann", rho=budget, period="month")
     page = visit(running.page)
     page.fill("#key", keys.add("ann"))
     page.click("text=Open")
@@ -78,12 +79,12 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     expect(anew.locator(".anew")).to_be_hidden()
     expect(anew.locator(".reply > .answer")).to_have_text(ANSWER)
     expect(words).to_contain_text("1 more answer of")
-    running.catalogue.ledger.set_budget(caller="ann", rho=0.5 * budget, period="month")
+    running.service.ledger.set_budget(caller="ann", rho=0.5 * budget, period="month")
     refused = ask(page, "What is served in the canteen?")
     expect(refused.locator(".notes")).to_contain_text("Nothing was spent.")
     expect(words).to_contain_text("An answer of epsilon 8 is refused until it renews on ")
     page.wait_for_function("meter.value === 0")
-    running.catalogue.ledger.set_budget(caller="ann", rho=4 * budget, period="month")
+    running.service.ledger.set_budget(caller="ann", rho=4 * budget, period="month")
     refused.get_by_role("button", name="Try again").click()
     settled(page.locator(".turn").nth(4))
 
@@ -173,7 +174,7 @@ def test_what_a_chat_model_reads_and_says_is_told(start, visit, tmp_path):
 
 
 def test_a_bar_tells_how_far_reading_is_before_the_first_word(start, visit, monkeypatch):
-    monkeypatch.setattr(served_answer, "TELLING", 0.01)
+    monkeypatch.setattr(served_request, "TELLING", 0.01)
     model = ReadingModel()
     page = visit(start(model=model).page)
     turn = ask(page)
@@ -218,11 +219,11 @@ def test_the_stop_button_ends_an_answer_and_gives_the_rest_back(start, visit):
     expect(turn.locator(".notes")).to_contain_text("You stopped it, so this is no answer.")
     expect(turn.locator(".answer.piece")).to_have_text(re.compile("^so so.* …$"))
     deadline = time.monotonic() + 20
-    while running.catalogue.ledger.status()[0].reserved and time.monotonic() < deadline:
+    while running.service.ledger.status()[0].reserved and time.monotonic() < deadline:
         time.sleep(0.05)
-    (status,) = running.catalogue.ledger.status()
+    (status,) = running.service.ledger.status()
     assert status.reserved == 0
-    assert 0 < status.spent < running.catalogue.price("notes")
+    assert 0 < status.spent < running.service.price("notes")
     expect(page.locator("#question")).to_have_value("And then?")
     page.click("#send")
     expect(page.locator(".turn")).to_have_count(2)
@@ -253,6 +254,17 @@ def test_the_page_is_used_by_keyboard_alone(start, visit):
     page.keyboard.press("Enter")
     settled(page.locator(".turn").nth(1))
     expect(page.locator("#send")).to_be_focused()
+
+
+@pytest.mark.parametrize(("unsupported", "guesses"), [("mark", 1), ("refuse", 0)])
+def test_a_guess_is_called_one_and_the_sentence_in_its_place_is_none(
+    start, visit, unsupported, guesses
+):
+    page = visit(start(documents=[], unsupported=unsupported).page)
+    turn = ask(page, QUESTION)
+    expect(turn.locator(".cost")).not_to_be_empty()
+    assert (turn.locator(".reply > .answer").inner_text() == UNSUPPORTED) is not bool(guesses)
+    expect(turn.get_by_text("Take it for a guess.")).to_have_count(guesses)
 
 
 def test_views_are_steps_of_the_history_and_the_conversation_stays(start, visit):

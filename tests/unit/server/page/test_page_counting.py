@@ -22,6 +22,7 @@ def test_documents_are_counted_as_bars_with_intervals_by_keyboard_too(start, tin
     page.keyboard.press("Enter")
     survey = page.locator(".turn")
     assert "others" in rows(survey)
+    expect(page.locator("#send")).to_be_focused()
     expect(survey.locator(".question")).to_have_text("What are they about?")
     expect(page.locator("#question-hint")).to_contain_text("Surveys here took about")
     page.click("label[for=kind-count]")

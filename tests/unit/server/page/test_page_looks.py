@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.server import served_answer
+from dpicl_rag.server import served_request
 from tests.support import made_files
 from tests.support.paced_model import ReadingModel
 from tests.support.page import (
@@ -55,7 +55,7 @@ class Looks:
 @pytest.mark.parametrize("size", SIZES)
 def test_a_conversation_a_survey_uploads_and_a_budget(start, keys, visit, tmp_path, size, scheme):
     running = start(keys)
-    running.catalogue.ledger.set_budget(corpus="notes", epsilon=60.0, period="year")
+    running.service.ledger.set_budget(corpus="notes", epsilon=60.0, period="year")
     page = visit(running.page, SIZES[size], scheme)
     look = Looks(page, figures(tmp_path), f"{size}-{scheme}")
     page.fill("#key", "dpk-wrong")
@@ -123,7 +123,7 @@ def test_a_conversation_a_survey_uploads_and_a_budget(start, keys, visit, tmp_pa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_under_way(start, visit, monkeypatch, tmp_path, scheme):
-    monkeypatch.setattr(served_answer, "TELLING", 0.01)
+    monkeypatch.setattr(served_request, "TELLING", 0.01)
     model = ReadingModel()
     page = visit(start(model=model).page, SIZES["phone"], scheme)
     ask(page)

@@ -68,7 +68,7 @@ def test_an_owner_opens_what_was_uploaded(start, keys, visit):
 def test_a_budget_that_was_lowered_says_what_comes_next(start, owner_view):
     """It said 16.8 of 5 spent and no answers left, and three more came."""
     running = start(epsilon=4)
-    ledger = running.catalogue.ledger
+    ledger = running.service.ledger
     ledger.set_budget(corpus="notes", epsilon=20)
     with ledger.reserve(corpus="notes", rho=1.204403531, units=["unit-0"]) as answered:
         answered.commit(answered.rho, [0.1])
@@ -83,6 +83,8 @@ def test_a_budget_that_was_lowered_says_what_comes_next(start, owner_view):
         "budget refuses them."
     )
     expect(page.locator("#scopes")).to_have_text(f"corpus notes: {told}")
+    expect(lower.get_by_role("button")).to_be_enabled()
+    expect(lower.get_by_role("button")).to_be_focused()
     go(page, "conversation")
     expect(page.locator("#budget-words")).to_have_text(f"E{told[1:]}")
     turn = settled(ask(page, "What is served in the canteen?"))
@@ -163,7 +165,7 @@ def test_a_column_that_is_protected_must_be_named(start, owner_view, column):
     upload(page, "tickets", text_file("tickets.csv", TICKETS))
     expect(page.locator("#field:invalid")).to_be_focused()
     expect(page.locator("#job")).to_be_hidden()
-    assert "tickets" not in running.catalogue.corpora
+    assert "tickets" not in running.service.corpora
 
 
 def test_a_column_of_persons_is_offered_before_a_corpus_has_its_unit(start, owner_view):
@@ -175,7 +177,7 @@ def test_a_column_of_persons_is_offered_before_a_corpus_has_its_unit(start, owne
         "nothing was stored. Choose what is protected as one: all with the same customer, or each "
         "row"
     )
-    assert "tickets" not in running.catalogue.corpora
+    assert "tickets" not in running.service.corpora
     expect(page.locator("#field")).to_have_value("customer")
     page.click("#upload button[type=submit]")
     expect(page.locator("#job-words")).to_have_text("tickets can be asked now.")
@@ -258,7 +260,7 @@ keep("Privacy audit: within the claim", True)
 
 def test_without_documents_an_owner_is_told_what_to_do(serve, visit, tmp_path):
     running = serve(model=MODEL, owner={"uploads": Uploads(tmp_path / "store", BucketEmbedder())})
-    running.catalogue.corpora.clear()
+    running.service.corpora.clear()
     page = visit(running.page)
     expect(page.locator("#budget-words")).to_have_text("No documents are open to you yet.")
     expect(page.locator("#send")).to_be_disabled()

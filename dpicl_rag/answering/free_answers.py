@@ -1,0 +1,214 @@
+"""Answers that cost nothing: to small talk, and those that were released before.
+
+No document is searched, nothing is reserved, charged or kept. Greetings, thanks and goodbyes are
+small talk, about which no document is asked. Whether words are follows from the words alone: closed
+lists in English, German, French and Spanish. One word beside them makes a question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Generator, Sequence
+
+from dpicl_rag.answering.private_stream import PrivateStream
+from dpicl_rag.answering.prompt_rows import likeliest_tokens, read_public_row
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.readers.base import Reader
+from dpicl_rag.language_models.readers.notes import NOTE, notes
+from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.normal_forms import normal_form
+from dpicl_rag.prompts import Example, PromptTemplate
+from dpicl_rag.results import PrivateAnswer, ReleasedBy, StoppedBy
+
+_LONGEST = 100  # characters: people who say more have a question
+
+# Without capitals, accents and apostrophes.
+_SAID = """
+hi, hello, hey, hiya, howdy, greetings, good morning, good afternoon, good evening, good day,
+good night, nice to meet you, pleased to meet you, how are you, how are you doing, how do you do,
+thanks, thx, cheers, thank you, thanks a lot, many thanks, much appreciated,
+bye, goodbye, bye bye, farewell, see you, see you later, see you soon, see you tomorrow, take care,
+have a nice day, have a good day, have a great day, have a nice evening, have a nice weekend,
+hallo, servus, moin, gruezi, gruss gott, guten tag, guten morgen, guten abend, gute nacht,
+wie geht es dir, wie geht es ihnen, wie gehts, wie gehts dir, wie gehts ihnen,
+danke, danke schon, dankeschon, danke sehr, vielen dank, herzlichen dank, besten dank,
+tschuss, tschus, ciao, auf wiedersehen, bis bald, bis spater, bis morgen, bis dann, machs gut,
+schonen tag, schonen tag noch, schonen abend, schonen abend noch, schones wochenende,
+bonjour, bonsoir, salut, coucou, enchante, bonne nuit, bonne journee, bonne soiree,
+ca va, comment ca va, comment vas tu, comment allez vous,
+merci, merci beaucoup, merci bien, mille mercis,
+adieu, au revoir, a bientot, a demain, a plus tard, a tout a lheure,
+hola, buenas, buenos dias, buen dia, buenas tardes, buenas noches, mucho gusto, encantado,
+que tal, como estas, como esta usted, como te va,
+gracias, muchas gracias, mil gracias, muchisimas gracias,
+adios, chao, hasta luego, hasta manana, hasta pronto, hasta la vista, nos vemos
+"""
+_BESIDE = """
+there, all, everyone, everybody, again, today, ok, okay, well, great, perfect, and, you, too, so,
+so much, very much, for your help, for the help, for your answer, for the answer,
+zusammen, allerseits, nochmals, heute, sehr gut, prima, und, dir, ihnen, fur die hilfe,
+fur die antwort, a tous, tout le monde, tres bien, et toi, et vous, pour votre aide, pour ton aide,
+a todos, muy bien, y tu, y usted, por tu ayuda, por su ayuda
+"""
+
+
+def _one_of(phrases: str) -> str:
+    return "|".join(" ".join(phrase.split()) for phrase in phrases.split(","))
+
+
+_FIRST, _MORE = _one_of(_SAID), _one_of(f"{_SAID},{_BESIDE}")
+_SMALL_TALK = re.compile(rf"(?:(?:{_one_of(_BESIDE)}) )*(?:{_FIRST})(?: (?:{_MORE}))*")
+_APOSTROPHES = str.maketrans("", "", "'\u2019\u02bc`\u00b4")
+_WORD = re.compile(r"\w+")
+
+
+def is_small_talk(text: str) -> bool:
+    """True of a greeting, thanks, a goodbye or "how are you", and nothing more.
+
+    Args:
+        text: Public. Capitals, accents, marks and emoji make no difference.
+    """
+    if len(text) > _LONGEST:
+        return False
+    letters = normal_form("NFKD", text.casefold().translate(_APOSTROPHES))
+    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return _SMALL_TALK.fullmatch(" ".join(_WORD.findall(plain))) is not None
+
+
+_REPLY = PromptTemplate(
+    system=(
+        "You greet people who ask questions about documents. Reply to small talk in its own "
+        "language with one short sentence. State no facts."
+    ),
+    user="{document}\n\n{question}",
+    examples=(
+        Example("Small talk:", "Hello!", "Hello! What would you like to know?"),
+        Example("Small talk:", "Vielen Dank!", "Gern geschehen!"),
+        Example(
+            "Small talk:", "How are you?", "I am well, thank you. What would you like to know?"
+        ),
+    ),
+    no_document="Small talk:",
+)
+
+
+def public_reply(
+    text: str, model: LanguageModel, reader: Reader | None, config: PrivacyConfig, corpus: str
+) -> PrivateStream:
+    """A reply of the public model by itself.
+
+    Args:
+        text: What was said, see `is_small_talk`.
+        model: Replies, by its likeliest words.
+        reader: Does so in its place, if there is one.
+        config: Has the longest answer, and what ends it.
+        corpus: Whose documents are not asked.
+    """
+    most = config.max_tokens
+
+    def finish(said: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
+        ended: StoppedBy = "end" if stopped == "budget" else stopped  # nobody pays
+        return _free_answer(said, corpus, "public", ended, tokens=tokens)
+
+    return PrivateStream(
+        _words(text, model, most) if reader is None else _read_out(text, model, reader, most),
+        model.tokenizer,
+        stop=config.stop,
+        max_tokens=most,
+        start="",
+        question=text,
+        close=lambda: None,
+        finish=finish,
+    )
+
+
+def _words(text: str, model: LanguageModel, most: int) -> Generator[int, None, None]:
+    prompt = _REPLY.cut(model.tokenizer, text)
+    with enough_memory():
+        rows = read_public_row(model, prompt, room=most)
+        yield from likeliest_tokens(lambda ids: rows.extend(ids).public, prompt.suffix, most)
+
+
+def _read_out(
+    text: str, model: LanguageModel, reader: Reader, most: int
+) -> Generator[int, None, None]:
+    read = notes(reader, text, f"{_REPLY.system}\n\n{_REPLY.user}")
+    [said] = read([(_REPLY.no_document,)], None)
+    yield from model.tokenizer.encode(" ".join(said))[:most]
+
+
+def released_before(
+    text: str,
+    question: str,
+    corpus: str,
+    tokenizer: Tokenizer,
+    max_tokens: int,
+    polish: Callable[[str], str] | None = None,
+) -> PrivateStream:
+    """A stream of an answer that was released before.
+
+    Args:
+        text: The answer.
+        question: What is asked now.
+        corpus: Whose it is.
+        tokenizer: Of the model.
+        max_tokens: Of an answer.
+        polish: Writes it in other words, if anybody does.
+    """
+
+    def finish(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
+        ended: StoppedBy = "end" if whole else "length"
+        released = _free_answer(text, corpus, "memory", ended, supported=True, from_memory=True)
+        return released if polish is None or not whole else released.polished(polish)
+
+    return PrivateStream(
+        _no_tokens(),
+        tokenizer,
+        stop=(),
+        max_tokens=max_tokens,
+        start=text,
+        question=question,
+        held=polish is not None,
+        close=lambda: None,
+        finish=finish,
+    )
+
+
+def _no_tokens() -> Generator[int, None, None]:
+    yield from ()
+
+
+def _free_answer(
+    text: str,
+    corpus: str,
+    by: ReleasedBy,
+    stopped: StoppedBy,
+    *,
+    tokens: int = 0,
+    supported: bool | None = None,
+    from_memory: bool = False,
+) -> PrivateAnswer:
+    return PrivateAnswer(
+        text=text,
+        epsilon=0.0,
+        delta=0.0,
+        rho=0.0,
+        tokens=tokens,
+        stopped_by=stopped,
+        corpus=corpus,
+        supported=supported,
+        from_memory=from_memory,
+        by=by,
+    )
+
+
+def form_of(template: PromptTemplate, stop: Sequence[str]) -> str:
+    """A digest of all that shapes an answer beside question and documents, for the memory."""
+    shaping: list[object] = [template.system, template.user, template.answer_prefix, stop]
+    if template.note != NOTE:
+        shaping.append(("note", template.note))
+    return hashlib.sha256(repr(tuple(shaping)).encode("utf-8", "replace")).hexdigest()[:16]

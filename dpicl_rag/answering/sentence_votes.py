@@ -1,0 +1,239 @@
+"""VoteReader: what each expert would answer by itself, if its own document says so.
+
+Experts that find nothing say what the model would make up, and they agree on that too; or they say
+what their document is about, whatever was asked. So an expert has a vote only where its document
+has words of the question, where every word of its sentence that matters stands in that document
+(or every name and number of it, which then count alone), and where the document adds the sentence
+to what the model says alone. Each vote is a function of the expert's own unit and of public things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from functools import partial
+
+import torch
+
+from dpicl_rag.answering.canonical_form import CanonicalForm, SentenceVote, first_sentence, vote_for
+from dpicl_rag.answering.prompt_rows import BareModel
+from dpicl_rag.answering.proposals import Proposal
+from dpicl_rag.answering.question import Question
+from dpicl_rag.answering.support import Naming, supports
+from dpicl_rag.answering.whole_answers import SentenceVotes
+from dpicl_rag.knowledge.answer_memory import asking_part
+from dpicl_rag.language_models.base import Rows, SpeakingRows
+from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.language_models.sentence_end import Continuation
+from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
+
+_ABOUT = 0.25
+"""Of the question's words, the least part that a document must have (benchmarks/README.md)."""
+
+_ABOUT_WORDS = 2
+"""The same as a number, where the question has so many."""
+
+
+class VoteReader:
+    """The reader of votes in what experts say by themselves.
+
+    Args:
+        tokenizer: Of the model.
+        question: Public text.
+        passages: What each expert was given of its unit, in the order of the rows. Private.
+        form: Canonical form of an answer.
+        bare: Log-probability to the bare model, which reads no document, of tokens behind others.
+        stop: Strings that end an answer.
+
+    Attributes:
+        end: Where a sentence ends.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        question: str,
+        passages: Sequence[Sequence[str]],
+        form: CanonicalForm,
+        bare: Callable[[Sequence[int], Sequence[int]], float],
+        stop: Sequence[str] = (),
+    ) -> None:
+        self.end = sentence_end_of(tokenizer)
+        self._tokenizer = tokenizer
+        self._question = question
+        self._about = {content_words(one) for one in (question, asking_part(question))}
+        self._documents = [_words_of(own) for own in passages]
+        self._form = form
+        self._bare = bare
+        self._stop = stop
+
+    def __repr__(self) -> str:
+        return "VoteReader(<private>)"
+
+    @property
+    def asked(self) -> list[bool]:
+        """Experts that are asked: those whose document has words of the question. Private."""
+        return [any(_has(words, about) for about in self._about) for words in self._documents]
+
+    def votes(
+        self, before: Sequence[int], said: Sequence[Continuation]
+    ) -> list[SentenceVote | None]:
+        """The vote of each expert, or None.
+
+        Args:
+            before: Tokens between its document and what it says.
+            said: What each expert says by itself. Private.
+        """
+        known = self.end.words(before)
+        each = zip(said, self._documents, self.asked, strict=True)
+        return [self._vote(before, known, own, words) if one else None for own, words, one in each]
+
+    def _vote(
+        self,
+        before: Sequence[int],
+        known: Set[str],
+        said: Continuation,
+        document: frozenset[str],
+    ) -> SentenceVote | None:
+        sentence, tokens = self._sentence(said, known)
+        if sentence is None:
+            return None
+        vote = vote_for(sentence, self._question, self._form)
+        if vote is None or (vote := vote.within(document)) is None:
+            return None
+        own = sum(said.log_probs[:tokens])
+        supported = supports(own, tokens, lambda: self._bare(before, said.tokens[:tokens]))
+        return vote if supported else None
+
+    def _sentence(self, said: Continuation, known: Set[str]) -> tuple[str | None, int]:
+        """The first sentence, and how many tokens it takes; None where it does not end."""
+        at = self.end.at(said, known)
+        ids = said.tokens if at is None else said.tokens[:at]
+        text = self._tokenizer.decode(ids)
+        cuts = [cut for stop in self._stop if (cut := text.find(stop)) >= 0]
+        whole = text[: min(cuts)] if cuts else text
+        sentence = first_sentence(whole)
+        if at is None and not cuts and len(sentence) == len(whole.lstrip()):
+            return None, 0
+        length = len(whole) - len(whole.lstrip()) + len(sentence)
+        reached = (n for n in range(1, len(ids)) if len(self._tokenizer.decode(ids[:n])) >= length)
+        return sentence, next(reached, len(ids))
+
+
+def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteReader:
+    """The reader of the sentences that experts say to a question."""
+    config, tokenizer = question.config, question.model.tokenizer
+    bare = BareModel(question.model, question.prompt, config.max_tokens)
+    text, form = question.text, question.form
+    return VoteReader(tokenizer, text, passages, form, bare.log_prob, config.stop)
+
+
+def votes_of_rows(
+    rows: SpeakingRows, reader: VoteReader, phrasings: Sequence[Sequence[int]], most: int
+) -> list[SentenceVote | None]:
+    """The vote of each expert, or None; who has one is not asked in other words. Private.
+
+    Args:
+        rows: The public row and the experts; they stand where they stood, afterwards.
+        reader: Reads what they say.
+        phrasings: Tokens between a document and what its expert says, for each wording.
+        most: Tokens that each says at most.
+    """
+    votes: list[SentenceVote | None] = [None] * len(reader.asked)
+    for before in phrasings:
+        silent = [one and vote is None for one, vote in zip(reader.asked, votes, strict=True)]
+        others = reader.votes(before, rows.continue_each(before, most, silent))
+        votes = [vote or other for vote, other in zip(votes, others, strict=True)]
+    return votes
+
+
+def sentence_votes(
+    question: Question, passages: Sequence[Sequence[str]], *, notes: bool
+) -> Callable[[Rows], SentenceVotes]:
+    """The votes of experts for whole sentences, once their rows are there.
+
+    Args:
+        question: What is asked.
+        passages: What each expert was given of its units. Private.
+        notes: Whether these are a reader's notes, one a unit, which vote as they stand. Else rows
+            go on by themselves, and stand afterwards where they stood.
+    """
+
+    def of_notes(at: int, released: Sequence[int], most: int) -> list[SentenceVote | None]:
+        return [_vote_of_note(own, at, question) for own in passages]
+
+    def of_rows(rows: Rows) -> SentenceVotes:
+        assert isinstance(rows, SpeakingRows)
+        reader, suffixes = vote_reader(question, passages), [p.suffix for p in question.phrasings]
+
+        def votes(at: int, released: Sequence[int], most: int) -> list[SentenceVote | None]:
+            return votes_of_rows(rows, reader, [(*own, *released) for own in suffixes], most)
+
+        return votes
+
+    return (lambda _: of_notes) if notes else of_rows
+
+
+def _vote_of_note(notes: Sequence[str], at: int, question: Question) -> SentenceVote | None:
+    """The vote of one note's sentence. A group of several units has none."""
+    text = notes[0] if len(notes) == 1 else ""
+    for _ in range(at):
+        text = text.lstrip()[len(first_sentence(text)) + 1 :]
+    sentence = first_sentence(text)
+    return vote_for(sentence, question.text, question.form) if sentence.strip() else None
+
+
+def naming(
+    rows: SpeakingRows,
+    *,
+    key: str,
+    phrasings: Sequence[Sequence[int]],
+    most: int,
+    reader: Callable[[], VoteReader],
+) -> torch.Tensor:
+    """Experts that vote for names and numbers that are known: bool [n]. Private.
+
+    Args:
+        rows: The public row and the experts; they stand where they stood, afterwards.
+        key: The names and numbers.
+        phrasings: See `votes_of_rows`.
+        most: Tokens that each says at most.
+        reader: Makes the reader of what they say.
+    """
+    votes = votes_of_rows(rows, reader(), phrasings, most)
+    named = [vote is not None and vote.short == key for vote in votes]
+    return torch.tensor(named, dtype=torch.bool)  # of no experts, too
+
+
+def naming_of(
+    question: Question, proposal: Proposal | None, passages: Sequence[Sequence[str]]
+) -> Naming | None:
+    """The search for experts that name what is proposed; None where that is no name or number.
+
+    Args:
+        question: What is asked.
+        proposal: What public knowledge proposes.
+        passages: What each expert was given of its unit. Private.
+    """
+    if proposal is None or proposal.named is None:
+        return None
+    asked = question.worded(proposal.question)
+    return partial(
+        naming,
+        key=proposal.named,
+        phrasings=[one.suffix for one in asked.phrasings],
+        most=question.config.max_tokens,
+        reader=partial(vote_reader, asked, passages),
+    )
+
+
+def _has(words: Set[str], about: Set[str]) -> bool:
+    """True of a document with enough of a question's words."""
+    return len(about & words) >= max(_ABOUT * len(about), min(_ABOUT_WORDS, len(about)))
+
+
+def _words_of(passages: Sequence[str]) -> frozenset[str]:
+    """Words of a unit. One that cannot be read has none, and no vote; there is no error."""
+    try:
+        return content_words("\n".join(passages))
+    except Exception:
+        return frozenset()

@@ -1,0 +1,128 @@
+"""Questions to corpora: chat completions and responses of OpenAI's API, surveys, agents' tools."""
+
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict
+
+from dpicl_rag.answering.labels import most_label_tokens
+from dpicl_rag.requests import Request as Asked
+from dpicl_rag.results import PrivateAnswer
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.delivery import GONE, streamed, unless_gone, whole
+from dpicl_rag.server.dependencies import Asking, ServerParts, Using
+from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.protocol import chat_reply, response_reply
+from dpicl_rag.server.protocol.chat_reply import ChatRequest
+from dpicl_rag.server.protocol.request_bodies import PublicText, remote_fields, with_fields
+from dpicl_rag.server.protocol.response_reply import ResponseRequest
+from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.served_request import ServedRequest
+from dpicl_rag.surveys.survey_results import within
+
+router = APIRouter()
+
+_STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {}, "text/event-stream": {}}}
+}
+
+
+@router.post("/v1/chat/completions", responses=_STREAMED)
+async def completions(
+    body: ChatRequest, request: Request, parts: Using, caller: Asking
+) -> Response:
+    """Ask a corpus."""
+    events = partial(chat_reply.events, include_usage=body.include_usage)
+    return await _answered(body, request, parts, caller, events, chat_reply.body)
+
+
+@router.post("/v1/responses", responses=_STREAMED)
+async def responses(
+    body: ResponseRequest, request: Request, parts: Using, caller: Asking
+) -> Response:
+    """Ask a corpus."""
+    return await _answered(body, request, parts, caller, response_reply.events, response_reply.body)
+
+
+async def _answered(
+    body: ChatRequest | ResponseRequest,
+    request: Request,
+    parts: ServerParts,
+    caller: Caller,
+    events: Callable[[ServedRequest], AsyncIterator[str]],
+    whole_body: Callable[[ServedRequest, PrivateAnswer], dict[str, Any]],
+) -> Response:
+    exchange = request.state.exchange = Exchange(caller=caller.name)
+    ignored, asked = body.ignored(), body.asked()
+    parts.service.corpus(body.model, caller)
+    exchange.corpus, exchange.question = body.model, asked.asked()
+    answering = ServedRequest(parts.service, parts.admission, body.model, caller, asked, exchange)
+    headers = {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}
+    if body.stream:
+        return await streamed(answering, request, headers, events(answering))
+    return await whole(answering, request, headers, whole_body)
+
+
+class _Survey(BaseModel):
+    """The body of ``/v1/surveys``. All of it is public."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: PublicText
+    kind: Literal["count", "tally", "survey"]
+
+
+if TYPE_CHECKING:
+    SurveyRequest = _Survey
+else:
+    SurveyRequest = with_fields(
+        "SurveyRequest", _Survey, "question", *remote_fields("count", "tally", "survey")
+    )
+
+
+@router.post("/v1/surveys")
+async def surveys(body: SurveyRequest, request: Request, parts: Using, caller: Asking) -> Response:
+    """Count the units of a corpus that say yes, or each label; or survey what they are about."""
+    exchange = request.state.exchange = Exchange(caller=caller.name)
+    parts.service.corpus(body.model, caller)
+    given = body.model_dump(exclude={"model", "kind"})
+    exchange.corpus, exchange.question = body.model, given["question"] or ""
+    asked = Asked.of(body.kind, **given)
+    counting = ServedRequest(parts.service, parts.admission, body.model, caller, asked, exchange)
+    found = await unless_gone(request, counting.counted())
+    if found is None:
+        return Response(status_code=GONE)
+    return JSONResponse({"model": body.model, "kind": body.kind, **found.as_dict()})
+
+
+@router.get("/v1/surveys")
+async def plan(model: PublicText, parts: Using, caller: Asking) -> dict[str, Any]:
+    """How small a theme can be seen, how wide intervals will be, how long labels may be; free."""
+    parts.service.counted_corpus(model, caller)
+    survey = parts.service.plan(model, Asked.of("survey"))
+    count = parts.service.plan(model, Asked.of("count"))
+    return {
+        "smallest": survey.mechanism.smallest(),
+        "label_tokens": most_label_tokens(),
+        "within": within(count.mechanism.noise),
+        "epsilon": survey.epsilon,
+        "delta": survey.delta,
+        "rho": survey.rho,
+    }
+
+
+# The Model Context Protocol over streamable HTTP describes itself. No GET: the server has nothing
+# to say between calls.
+@router.api_route(
+    "/mcp", methods=["POST", "DELETE"], response_class=Response, include_in_schema=False
+)
+async def tools(request: Request, parts: Using, caller: Asking) -> Response:
+    """One message of a client, or the end of its session."""
+    origin = request.headers.get("origin", "")
+    # What a page on the web sends, also one under a name that leads here (DNS rebinding).
+    if origin.startswith(("http:", "https:")) or origin == "null":
+        raise Refusal(403, "pages of a browser may not call tools; use a client of MCP")
+    return parts.tool_sessions.response(caller)

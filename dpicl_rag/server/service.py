@@ -1,0 +1,323 @@
+"""The service of a server: corpora by name, one model, a ledger, each caller's memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.private_stream import PrivateStream
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.knowledge import AnswerMemory, Entry
+from dpicl_rag.knowledge.answer_file import AnswerFile, MemoryScope, part_of
+from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.defaults import is_toy
+from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.ledger import Ledger, ScopeStatus
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.requests import Request
+from dpicl_rag.results import PrivateAnswer
+from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.views import answers_of, scope_view
+from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+
+PUBLIC = "public"
+"""The model that reads no documents and costs nothing."""
+
+ReleasedNumbers = PrivateCount | PrivateTally | PrivateSurvey
+"""Numbers that come of counting units."""
+
+
+@dataclass(frozen=True)
+class ServedCorpus:
+    """A corpus as a model.
+
+    Attributes:
+        documents: A ``Corpus``, or a retriever over one.
+        settings: Fields of ``PrivacyConfig``.
+        template: How documents and questions become prompts.
+        counted: All units, for counts and surveys, where ``documents`` is a search for some; else
+            None.
+    """
+
+    documents: Any
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    template: PromptTemplate = field(default_factory=PromptTemplate)
+    counted: Any = None
+
+    @property
+    def all_units(self) -> Any:
+        """Units that are counted and surveyed."""
+        return self.documents if self.counted is None else self.counted
+
+
+class Service:
+    """Private answers from several corpora, to several callers: what HTTP and agents' tools share.
+
+    Args:
+        model: Answers; shared by all.
+        corpora: By name, which is the name of the model that clients see.
+        ledger: Of all corpora and callers.
+        memory: File of released answers; None remembers nothing.
+        embedder: Of remembered questions; the packaged one if None.
+        **options: Arguments of ``PrivateContextLLM``, such as coins for tests.
+
+    Raises:
+        ConfigurationError: A corpus has the name of the model that reads no documents.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        corpora: Mapping[str, ServedCorpus],
+        ledger: Ledger,
+        *,
+        memory: Path | None = None,
+        embedder: Embedder | None = None,
+        **options: Any,
+    ) -> None:
+        if PUBLIC in corpora:
+            raise ConfigurationError(
+                f"a corpus cannot be served as {PUBLIC!r}, the model that reads no documents; name "
+                "those to serve with --corpus"
+            )
+        self.corpora = dict(corpora)
+        self.ledger = ledger
+        self._model = model
+        self._memory = memory
+        self._embedder = embedder or SentenceTransformerEmbedder()
+        self._options = options
+        self._lock = threading.Lock()
+        self._answers: AnswerFile | None = None
+
+    def __repr__(self) -> str:
+        return f"Service({sorted(self.corpora)})"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Tokenizer of the model."""
+        return self._model.tokenizer
+
+    @property
+    def is_toy(self) -> bool:
+        """True where the default model answers, which is for trying the library."""
+        return is_toy(self._model)
+
+    def open_to(self, caller: Caller) -> list[str]:
+        """Corpora that a caller may ask, by name."""
+        return sorted(name for name in self.corpora if caller.may_ask(name))
+
+    def corpus(self, name: str, caller: Caller) -> ServedCorpus | None:
+        """A corpus; None for the public model.
+
+        Raises:
+            Refusal: There is none of this name, as far as this caller may know.
+        """
+        if name == PUBLIC:
+            return None
+        if name not in self.corpora or not caller.may_ask(name):
+            raise Refusal(
+                404,
+                "there is no such model here; GET /v1/models lists those you may ask",
+                code="model_not_found",
+                param="model",
+            )
+        return self.corpora[name]
+
+    def counted_corpus(self, name: str, caller: Caller) -> ServedCorpus:
+        """A corpus whose units may be counted.
+
+        Raises:
+            Refusal: It is the public model, or there is none of this name, as in ``corpus``.
+        """
+        served = self.corpus(name, caller)
+        if served is None:
+            raise Refusal(400, "the public model reads no documents to count", param="model")
+        return served
+
+    def offer(self, name: str, served: ServedCorpus) -> None:
+        """Serve a corpus from now on, if none of this name is."""
+        # Another dictionary: requests may be reading this one.
+        self.corpora = {name: served, **self.corpora}
+
+    def stream(
+        self, name: str, caller: Caller, request: Request, on_progress: Progress | None = None
+    ) -> PrivateStream:
+        """Begin an answer. What it raises has spent nothing.
+
+        Args:
+            name: The corpus, or the model without documents.
+            caller: Who asks.
+            request: The question.
+            on_progress: As for ``PrivateContextLLM.stream``.
+        """
+        served = self.corpus(name, caller)
+        if served is None:
+            whole = {"question": _conversation(request), "turns": ()}
+            request = request.model_copy(update=whole)
+        documents = [] if served is None else served.documents
+        return self._llm(name, served, caller).begin(request, documents, on_progress=on_progress)
+
+    def run(self, name: str, caller: Caller, request: Request) -> ReleasedNumbers:
+        """Count units. What it raises has spent nothing.
+
+        Args:
+            name: The corpus.
+            caller: Who asks.
+            request: A count, a tally or a survey.
+        """
+        served = self.counted_corpus(name, caller)
+        found = self._llm(name, served, caller).run(request, served.all_units)
+        return cast("ReleasedNumbers", found)
+
+    def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
+        """The answer of an ended stream, with its guarantee: that of the public model is whole."""
+        if name != PUBLIC:
+            return stream.answer
+        return replace(stream.answer, epsilon=0.0, delta=0.0, rho=0.0, supported=None)
+
+    def memory(self, name: str, caller: Caller) -> AnswerMemory | None:
+        """The memory of answers released to a caller before."""
+        served = self.corpus(name, caller)
+        if self._memory is None or served is None:
+            return None
+        return AnswerMemory(
+            self._answer_file(self._memory),
+            name,
+            caller=caller.name,
+            key=caller.id,
+            embedder=self._embedder,
+        )
+
+    def remembered(self, name: str, caller: Caller, most: int) -> list[Entry]:
+        """Answers released to this caller of a corpus, the newest first.
+
+        Args:
+            name: The corpus.
+            caller: Who asks.
+            most: How many.
+        """
+        self.corpus(name, caller)
+        if self._memory is None or not self._memory.exists():  # reading makes no file
+            return []
+        own = MemoryScope(name, caller.name or "", part_of(None), caller.id or "")
+        return self._answer_file(self._memory).newest(own, most)
+
+    def check(self) -> None:
+        """Check that answers can be paid for and kept.
+
+        Raises:
+            LedgerError: The ledger cannot be written, or its file is another one.
+            KnowledgeError: The memory cannot be written.
+        """
+        self.ledger.check()
+        if self._memory is not None:
+            self._answer_file(self._memory).check()
+
+    def _answer_file(self, path: Path) -> AnswerFile:
+        """The file of released answers. It is opened once: that reads all of it, of all callers."""
+        with self._lock:
+            if self._answers is None:
+                self._answers = AnswerFile(path)
+            return self._answers
+
+    def budgets(self, name: str, caller: Caller) -> list[ScopeStatus]:
+        """The budgets that an answer of this corpus to this caller comes out of. Public."""
+        mine = {("corpus", name), ("caller", caller.name)}
+        return [one for one in self.ledger.status() if (one.kind, one.name) in mine]
+
+    def budget(self, name: str, caller: Caller) -> dict[str, Any]:
+        """Budgets that an answer comes out of, and how many answers they pay for. Public."""
+        config, plan = self.config(name), self.plan(name, Request.of("answer"))
+        scopes = [
+            {**scope_view(one, config.delta, plan.rho), **answers_of(one, plan.rho)}
+            for one in self.budgets(name, caller)
+        ]
+        left = [one["answers_left"] for one in scopes if one["answers_left"] is not None]
+        return {
+            "model": name,
+            "epsilon": config.epsilon,
+            "delta": config.delta,
+            "answers_left": min(left, default=None),
+            "calls": self._calls(config, plan),
+            "scopes": scopes,
+        }
+
+    def _calls(self, config: PrivacyConfig, plan: Plan[Any]) -> dict[str, int | None] | None:
+        """About how many calls of a reader an answer and a count take; None without a reader.
+
+        One of them is None where only the documents tell.
+        """
+        if self._options.get("reader") is None:
+            return None
+        return {
+            "answer": plan.calls,
+            "count": config.max_calls or self._options.get("max_calls"),
+        }
+
+    def owned_budget(self, one: ScopeStatus, delta: float) -> dict[str, Any]:
+        """A budget as its owner sees it: a caller's pays for answers of the most expensive corpus.
+
+        Args:
+            one: The budget.
+            delta: At which epsilon is given.
+        """
+        names = [one.name] if one.kind == "corpus" else list(self.corpora)
+        unknown = PrivacyConfig.create(delta=delta).rho(booked=True)
+        return scope_view(one, delta, max(map(self.price, names), default=unknown))
+
+    def has_budget(self, name: str) -> bool:
+        """True where the answers of a corpus are limited."""
+        return any(
+            (one.kind, one.name) == ("corpus", name) and one.budget is not None
+            for one in self.ledger.status()
+        )
+
+    def config(self, name: str) -> PrivacyConfig:
+        """The settings of a corpus. Public."""
+        return PrivacyConfig.create(**self.corpora[name].settings)
+
+    def plan(self, name: str, request: Request) -> Plan[Any]:
+        """Plan of a request to a corpus: its price by the public bound."""
+        served = self.corpora[name]
+        own = {**self._options, **served.settings, "ledger": self.ledger, "corpus": name}
+        documents = served.documents if request.kind == "answer" else served.all_units
+        return PrivateContextLLM(self._model, **own).plan(documents, request)
+
+    def price(self, name: str) -> float:
+        """Zcdp rho of one answer of a corpus, by the public bound."""
+        return self.plan(name, Request.of("answer")).rho
+
+    def _llm(self, name: str, served: ServedCorpus | None, caller: Caller) -> PrivateContextLLM:
+        # No document is read: there is nothing to charge, to confirm, or for a reader to do.
+        own: dict[str, Any] = {"unsupported": "ignore"}
+        own |= {"reader": None, "max_calls": None, "polish": False}
+        template, settings = PromptTemplate(), {}
+        if served is not None:
+            own = {"ledger": self.ledger, "corpus": name, "caller": caller.name}
+            own["knowledge"] = self.memory(name, caller)
+            template, settings = served.template, dict(served.settings)
+        given = {**self._options, **settings, **own}
+        # Clients show the text, and drop what stands beside it.
+        return PrivateContextLLM(self._model, template=template, **given).for_strings()
+
+    def close(self) -> None:
+        """Close what is open; the ledger last."""
+        if self._answers is not None:
+            self._answers.close()
+        self.ledger.close()
+
+
+def _conversation(request: Request) -> str:
+    """The whole of it, for a model that talks with the caller and asks no documents."""
+    if not request.turns:
+        return request.asked()
+    turns = (*request.turns, ("User", request.asked()))
+    return "\n".join(f"{who}: {text}" for who, text in turns)

@@ -1,1 +1,0 @@
-"""Model files: from a package or the hub, checked by hash."""
