@@ -179,6 +179,11 @@ def make_mailbox(seed: int = 0) -> Mailbox:
     return Mailbox(messages, [], [])
 
 
+def threads_of_facts() -> dict[str, int]:
+    """How many threads state each fact."""
+    return {fact["topic"]: fact["threads"] for fact in _read()["fact"]}
+
+
 class _Writer:
     """Threads, one after the other, from one generator of choices."""
 

@@ -122,7 +122,7 @@ def language_of(text: str) -> Language:
 @cache
 def languages() -> tuple[Language, ...]:
     """The languages that are known, English first."""
-    text = files("dpicl_rag.answering").joinpath("languages.toml").read_text("utf-8")
+    text = files("benchmarks.mailbox").joinpath("languages.toml").read_text("utf-8")
     return tuple(_language(code, data) for code, data in tomllib.loads(text).items())
 
 
