@@ -56,7 +56,8 @@ def test_the_parts_add_up_to_what_an_answer_costs_at_most(tiny_model, ledger, se
     assert sum(parts) == pytest.approx(cost.rho)
     assert bool(cost.agreement_rho) == cost.individual == bool(cost.thresholds)
     asked = [rho for rho in parts if rho is not cost.agreement_rho or cost.thresholds]
-    assert [rho for _, rho, _ in cost.rows()[:-1]] == asked
+    assert [part.rho for part in cost.parts] == asked
+    assert [name for name, _, _ in cost.rows()] == [*(part.name for part in cost.parts), "whole"]
     assert cost.budget_left == pytest.approx(5.0)
     assert ledger.status()[0].spent == 0
     answer = llm.answer(CODE, DOCUMENTS)
