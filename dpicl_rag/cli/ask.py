@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
@@ -83,6 +82,8 @@ def ask(
                 quiet=quiet,
             )
             return
+        from dpicl_rag.answering.free_answers import is_small_talk
+
         if not question.strip():
             raise ConfigurationError("the question is empty")
         if asks_number(question):
