@@ -21,7 +21,6 @@ from dpicl_rag.cli.asking import (
 from dpicl_rag.configuration import ImageMethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.results import cost_of
-from dpicl_rag.surveys.counts_units import asks_number
 
 if TYPE_CHECKING:
     from dpicl_rag.answering.plan import Plan
@@ -83,6 +82,7 @@ def ask(
             )
             return
         from dpicl_rag.answering.free_answers import is_small_talk
+        from dpicl_rag.surveys.counts_units import asks_number
 
         if not question.strip():
             raise ConfigurationError("the question is empty")
