@@ -129,7 +129,9 @@ class Plan(PricedPlan, Generic[M_co]):
     @property
     def answers_left(self) -> int | None:
         """Answers at this price that the budget surely pays for; None without a limit."""
-        return None if self.budget_left is None else int(self.budget_left / self.rho)
+        if self.budget_left is None or not self.rho:
+            return None
+        return int(self.budget_left / self.rho)
 
     def mechanism_for(self, count: NoisyCount | None) -> M_co:
         """The mechanism, no stronger than the units that were found need it.
@@ -174,7 +176,7 @@ class Plan(PricedPlan, Generic[M_co]):
             found.append(f"about {self.units_to_agree} units must say the same")
         if self.calls is not None:
             found.append(f"about {self.calls} calls to the reader, one for each unit found")
-        if self.budget_left is not None:
+        if self.budget_left is not None and self.rho:
             many = "one answer" if self.answers_left == 1 else f"{self.answers_left} answers"
             found.append(f"the budget has rho {self.budget_left:.4g} left, {many} at this price")
         return found

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
@@ -22,7 +21,6 @@ from dpicl_rag.cli.asking import (
 from dpicl_rag.configuration import ImageMethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.results import cost_of
-from dpicl_rag.surveys.counts_units import asks_number
 
 if TYPE_CHECKING:
     from dpicl_rag.answering.plan import Plan
@@ -83,6 +81,9 @@ def ask(
                 quiet=quiet,
             )
             return
+        from dpicl_rag.answering.free_answers import is_small_talk
+        from dpicl_rag.surveys.counts_units import asks_number
+
         if not question.strip():
             raise ConfigurationError("the question is empty")
         if asks_number(question):

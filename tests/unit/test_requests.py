@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.requests import FIELDS, Request
+from dpicl_rag.requests import FIELDS, AnswerFields, Request
 
 GIVEN = {
     "question": "q?",
@@ -32,6 +32,10 @@ def test_a_field_of_another_kind_is_refused_in_one_line(kind):
     for name in GIVEN.keys() - FIELDS[kind]:
         with pytest.raises(ConfigurationError, match=f"^{name}: the kind {kind} has none; "):
             Request.of(kind, **{name: GIVEN[name]})
+
+
+def test_keywords_of_an_answer_are_its_fields():
+    assert set(AnswerFields.__annotations__) == set(FIELDS["answer"]) - {"question"}
 
 
 @pytest.mark.parametrize("kind", FIELDS)

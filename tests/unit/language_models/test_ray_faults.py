@@ -27,9 +27,9 @@ from dpicl_rag.language_models.ray.worker_messages import (
     AskContinuations,
     AskLogProbs,
     History,
-    Place,
     Reading,
     Rewind,
+    StepPlace,
     WorkerRequest,
     message_of,
     number_of_parts,
@@ -430,7 +430,7 @@ def test_what_a_worker_answers_follows_from_the_request_alone(tiny_model):
         Rewind(2),
         Append((6,), 1),
     )
-    steps = [Place(7, 0, 0), Place(7, 1, 1), Place(7, 3, 0)]
+    steps = [StepPlace(7, 0, 0), StepPlace(7, 1, 1), StepPlace(7, 3, 0)]
 
     def request(made, whole, asked, kept=frozenset()):
         history = History(7, moves[:made], frozenset({*kept, *asked}), reading if whole else None)
