@@ -75,19 +75,6 @@ class AnswerKeys:
         find = self._finder()
         return None if find is None else next(find(_plain(answer)), None)
 
-    def stated(self, key: str, document: str) -> bool:
-        """Whether a document states a key, in any of its forms.
-
-        Args:
-            key: Of an answer.
-            document: Private.
-        """
-        find = self._finder()
-        text = _plain(document)
-        if self.kind is QuestionKind.YES_OR_NO:
-            return True  # a document says so in other words
-        return find is not None and (key in find(text) or key.casefold() in text.casefold())
-
     def _finder(self) -> Callable[[str], Iterator[str]] | None:
         return {
             QuestionKind.TIME: self._times,

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.headerregistry import Address
 from email.message import EmailMessage
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from demos.inbox.generator import Mailbox
+from demos.inbox.generator import Mailbox, dated_message
 
 DESK = Address("Aquarena Lindach", "desk", "aquarena.example")
 DESK_SIGNATURE = "The front desk\nAquarena Lindach, Badstraße 12, 05552 4040"
@@ -191,7 +192,7 @@ class _Writer:
         self._draw = draw
         names = [f"{first} {last}" for first in _FIRST for last in _LAST]
         self._names: Iterator[str] = iter(draw.sample(names, len(names)))
-        self._number = 0
+        self._numbers = count(1)
 
     def fact_thread(self, fact: Mapping[str, Any], number: int) -> list[EmailMessage]:
         """Write a thread that states a fact: asked and answered, or in passing."""
@@ -258,11 +259,7 @@ class _Writer:
         return message
 
     def _message(self, sent: datetime) -> EmailMessage:
-        self._number += 1
-        message = EmailMessage()
-        message["Date"] = sent
-        message["Message-ID"] = f"<{self._number:05d}.{sent:%Y%m%d%H%M}@mail.aquarena.example>"
-        return message
+        return dated_message(sent, next(self._numbers), DESK.domain)
 
 
 _AND = {"en": " and ", "de": " und ", "fr": " et ", "es": " y "}

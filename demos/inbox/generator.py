@@ -102,6 +102,14 @@ def generate(seed: int = 7, wordings: Sequence[FactWording] = FACT_WORDINGS) -> 
     )
 
 
+def dated_message(sent: datetime, number: int, domain: str) -> EmailMessage:
+    """A message with its date, and an id that its number in a mailbox makes its own."""
+    message = EmailMessage()
+    message["Date"] = sent
+    message["Message-ID"] = f"<{number:05d}.{sent:%Y%m%d%H%M}@mail.{domain}>"
+    return message
+
+
 class _Writer:
     """Puts messages together from templates; holds the draws that must not repeat."""
 
@@ -167,10 +175,7 @@ class _Writer:
         return f"LF-{next(self._orders)}"
 
     def _message(self, sent: datetime) -> EmailMessage:
-        message = EmailMessage()
-        message["Date"] = sent
-        message["Message-ID"] = f"<{next(self._numbers):05d}.{sent:%Y%m%d%H%M}@mail.{DOMAIN}>"
-        return message
+        return dated_message(sent, next(self._numbers), DOMAIN)
 
     def _set_body(
         self, message: EmailMessage, text: str, quoted: tuple[str, str] | None = None

@@ -34,6 +34,12 @@ def test_what_differs_differs(one, other):
     assert content_words(one) != content_words(other)
 
 
+def test_a_long_word_is_cut_alike_wherever_it_stands():
+    long = "kite" * 100
+    assert max(map(len, content_words(long))) <= 99
+    assert content_words(long) <= content_words(f"They fly a {long} today.")
+
+
 @given(st.text())
 def test_no_text_is_an_error(text):
     assert all(isinstance(word, str) for word in content_words(text))
