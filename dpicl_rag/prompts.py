@@ -10,6 +10,7 @@ from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.readers.notes import NOTE
 from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.languages.languages import SILENT, language_of, worked_examples
 
 CONTENT_FREE = "N/A"
 """A question that asks nothing: Calibrate Before Use (Zhao et al. 2021, section 5)."""
@@ -94,6 +95,21 @@ class PromptTemplate:
     def instructed(self, system: str | None) -> PromptTemplate:
         """The same with another instruction; with its own where ``system`` is None."""
         return self if system is None else replace(self, system=system)
+
+    def silent_for(self, question: str) -> PromptTemplate:
+        """The same for a model that can say that a document does not answer, see `SILENT`.
+
+        Its worked examples are in the question's language, and of its kind. A template that has an
+        instruction or examples of its own stays as it is.
+        """
+        usual = PromptTemplate()
+        if (self.system, self.user, self.examples) != (usual.system, usual.user, usual.examples):
+            return self
+        language = language_of(question)
+        shown = worked_examples(language.code, language.kind(question))
+        examples = tuple(Example(one.document, one.question, one.answer) for one in shown)
+        system = f"{self.system} If the document does not answer it, say {SILENT}."
+        return replace(self, system=system, examples=examples)
 
     def cut(self, tokenizer: Tokenizer, question: str) -> Prompt:
         """Tokens around the document, for one question."""

@@ -21,9 +21,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.mailbox.answer_keys import AnswerKeys
 from benchmarks.mailbox.made_mailbox import Question, make_mailbox, read_questions, threads_of_facts
-from dpicl_rag import Corpus, Example, PromptTemplate, TopKRetriever, load
+from dpicl_rag import Corpus, PromptTemplate, TopKRetriever, load
 from dpicl_rag.answering.canonical_form import canonical_form, first_sentence, vote_for
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.documents import group_by_unit
@@ -31,104 +30,11 @@ from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.languages.answer_keys import AnswerKeys
+from dpicl_rag.languages.languages import SILENT
 
 MOST_TOKENS = 32
 UNIT_TOKENS = 256
-SILENT = "NOTHING"
-SYSTEM = (
-    "You answer the question from the document. Answer with one short sentence. If the document "
-    "does not answer it, say NOTHING."
-)
-EXAMPLES = {
-    "en": (
-        Example(
-            "Note to self: the snail in the hall eats only moss. Ask Ida about the jar.",
-            "What does the snail in the hall eat?",
-            "The snail in the hall eats only moss.",
-        ),
-        Example(
-            "From: Lou\nSubject: Rehearsal\nHello all, the choir meets on the second floor. Lou",
-            "What colour is the kite that Oskar painted?",
-            SILENT,
-        ),
-        Example(
-            "From: Ira\nSubject: Piano stool\nThe stool costs 30 crowns and is sold. Ira",
-            "How much is the old piano?",
-            SILENT,
-        ),
-        Example(
-            "From: Lou\nSubject: Choir\nThe kite that Oskar painted is teal, its tail yellow. Lou",
-            "What colour is the kite that Oskar painted?",
-            "The kite that Oskar painted is teal with a yellow tail.",
-        ),
-    ),
-    "de": (
-        Example(
-            "Notiz: Die Schnecke im Flur frisst nur Moos. Ida nach dem Glas fragen.",
-            "Was frisst die Schnecke im Flur?",
-            "Die Schnecke im Flur frisst nur Moos.",
-        ),
-        Example(
-            "Von: Lou\nBetreff: Probe\nHallo, der Chor trifft sich im zweiten Stock. Lou",
-            "Welche Farbe hat Oskars Drachen?",
-            SILENT,
-        ),
-        Example(
-            "Von: Ira\nBetreff: Klavierhocker\nDer Hocker kostet 30 Kronen und ist verkauft. Ira",
-            "Was kostet das alte Klavier?",
-            SILENT,
-        ),
-        Example(
-            "Von: Lou\nBetreff: Chor\nOskars Drachen ist türkis mit gelbem Schwanz. Lou",
-            "Welche Farbe hat Oskars Drachen?",
-            "Oskars Drachen ist türkis mit gelbem Schwanz.",
-        ),
-    ),
-    "fr": (
-        Example(
-            "Note : l'escargot du couloir ne mange que de la mousse. Demander le bocal à Ida.",
-            "Que mange l'escargot du couloir ?",
-            "L'escargot du couloir ne mange que de la mousse.",
-        ),
-        Example(
-            "De : Lou\nObjet : Répétition\nLa chorale se réunit au deuxième étage. Lou",
-            "De quelle couleur est le cerf-volant d'Oskar ?",
-            SILENT,
-        ),
-        Example(
-            "De : Ira\nObjet : Tabouret\nLe tabouret coûte 30 couronnes et il est vendu. Ira",
-            "Combien coûte le vieux piano ?",
-            SILENT,
-        ),
-        Example(
-            "De : Lou\nObjet : Chorale\nLe cerf-volant d'Oskar est turquoise à queue jaune. Lou",
-            "De quelle couleur est le cerf-volant d'Oskar ?",
-            "Le cerf-volant d'Oskar est turquoise à queue jaune.",
-        ),
-    ),
-    "es": (
-        Example(
-            "Nota: el caracol del pasillo solo come musgo. Preguntar a Ida por el tarro.",
-            "¿Qué come el caracol del pasillo?",
-            "El caracol del pasillo solo come musgo.",
-        ),
-        Example(
-            "De: Lou\nAsunto: Ensayo\nEl coro se reúne en el segundo piso. Lou",
-            "¿De qué color es la cometa de Oskar?",
-            SILENT,
-        ),
-        Example(
-            "De: Ira\nAsunto: Taburete\nEl taburete cuesta 30 coronas y está vendido. Ira",
-            "¿Cuánto cuesta el piano viejo?",
-            SILENT,
-        ),
-        Example(
-            "De: Lou\nAsunto: Coro\nLa cometa de Oskar es turquesa con cola amarilla. Lou",
-            "¿De qué color es la cometa de Oskar?",
-            "La cometa de Oskar es turquesa con cola amarilla.",
-        ),
-    ),
-}
 
 
 def said_by_experts(model: TransformersModel, question: str, units: Sequence[str]) -> list[str]:
@@ -139,9 +45,7 @@ def said_by_experts(model: TransformersModel, question: str, units: Sequence[str
         question: What is asked.
         units: Texts, one for each expert.
     """
-    language = AnswerKeys(question).language.code
-    template = PromptTemplate(system=SYSTEM, examples=EXAMPLES.get(language, EXAMPLES["en"]))
-    prompt = template.cut(model.tokenizer, question)
+    prompt = PromptTemplate().silent_for(question).cut(model.tokenizer, question)
     inputs = [model.digest([text], UNIT_TOKENS) for text in units]
     rows = read(model, prompt, inputs, room=MOST_TOKENS)
     assert isinstance(rows, SpeakingRows)

@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 62_000
-MOST_FILES = 320
+MOST_LINES = 64_500
+MOST_FILES = 330
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9

@@ -119,11 +119,42 @@ def language_of(text: str) -> Language:
     return max(languages(), key=score)
 
 
+@dataclass(frozen=True)
+class WorkedExample:
+    """A public document, a question to it, and the answer; SILENT where it does not tell."""
+
+    document: str
+    question: str
+    answer: str
+
+
+SILENT = "NOTHING"
+"""The answer of a document that does not tell."""
+
+
+@cache
+def worked_examples(language: str, kind: QuestionKind) -> tuple[WorkedExample, ...]:
+    """Examples of documents that answer and that do not, in a language.
+
+    Args:
+        language: Its code, see `Language`.
+        kind: Of question: to yes or no others are shown.
+    """
+    own = _data("worked_examples.toml")[language]
+    shown = own["told"]
+    if kind is QuestionKind.YES_OR_NO:
+        shown = shown[:1] + own["yes_or_no"]
+    return tuple(WorkedExample(**each) for each in shown)
+
+
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("dpicl_rag.languages").joinpath(name).read_text("utf-8"))
+
+
 @cache
 def languages() -> tuple[Language, ...]:
     """The languages that are known, English first."""
-    text = files("benchmarks.mailbox").joinpath("languages.toml").read_text("utf-8")
-    return tuple(_language(code, data) for code, data in tomllib.loads(text).items())
+    return tuple(_language(code, data) for code, data in _data("languages.toml").items())
 
 
 def _language(code: str, data: dict[str, Any]) -> Language:

@@ -12,7 +12,7 @@ import datetime
 import re
 from collections.abc import Callable, Iterator
 
-from benchmarks.mailbox.languages import Language, QuestionKind, language_of, languages
+from dpicl_rag.languages.languages import Language, QuestionKind, language_of, languages
 from dpicl_rag.normal_forms import normal_form
 
 _PIECE = re.compile(r".{1,2000}(?!\S)|.{1,2000}", re.DOTALL)
