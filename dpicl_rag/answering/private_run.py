@@ -141,7 +141,7 @@ class PrivateRun:
 
     def experts(
         self,
-        question: str,
+        questions: Sequence[str],
         search: Search,
         plan: Plan[M],
         digest: Callable[[Sequence[str]], Input],
@@ -149,7 +149,7 @@ class PrivateRun:
     ) -> Experts[M]:
         """Search, open the account, pay for the search, and build the experts; see `gather`."""
         return gather(
-            question=question,
+            questions=questions,
             search=search,
             plan=plan,
             open_account=partial(self.open_account, search.corpus_name),
