@@ -102,6 +102,9 @@ def fixed_coins(request, monkeypatch):
     monkeypatch.setattr(randomness, "secrets", fixed)
 
 
+_CACHES = ("stores.cached_vectors.user_cache_dir", "rehearsal.kept_rehearsals.user_cache_path")
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
     """No vectors of collections and no rehearsals are kept where the user's are."""

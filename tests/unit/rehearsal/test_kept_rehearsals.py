@@ -10,7 +10,8 @@ from tests.support.speaking_model import SpeakingModel
 def test_a_random_model_is_a_toy_and_keeps_its_verdict(tiny_model):
     heard = []
     found = rehearsal_of(tiny_model, on_progress=lambda done, total: heard.append(done))
-    assert found.verdict.startswith("a toy") and not found.knows_silence
+    assert found.verdict.startswith("a toy")
+    assert not found.knows_silence
     heard.clear()
     assert PrivateContextLLM(tiny_model).rehearsal == found
     assert heard == []
