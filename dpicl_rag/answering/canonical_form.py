@@ -139,12 +139,15 @@ class SentenceVote:
             numbers, or the sentence where the question asks for more. At least one.
         words: Content words of the sentence that the question has not.
         named: The same of ``keys``.
+        of_kind: Whether the keys are of the kind that the question asks for, see `AnswerKeys`: a
+            document may state them in other words.
     """
 
     sentence: str | None = field(repr=False)
     keys: tuple[str, ...] = field(repr=False)
     words: frozenset[str] = field(repr=False)
     named: frozenset[str] = field(repr=False)
+    of_kind: bool = False
 
     @property
     def short(self) -> str:
@@ -167,7 +170,7 @@ class SentenceVote:
             return replace(self, sentence=whole) if whole or self.named <= document else None
         if keys := tuple(key for key in self.keys if states(key)):
             return replace(self, sentence=whole, keys=keys)
-        return None if whole is None else replace(self, keys=(whole,))
+        return None if whole is None else replace(self, keys=(whole,), of_kind=False)
 
 
 def vote_for(
@@ -186,23 +189,20 @@ def vote_for(
         key, words = form(sentence), content_words(sentence) - asked
         if not isinstance(key, str) or not key.strip():
             return None
-        keys = _keys(sentence, key, question, by_parts=by_parts) if form is canonical_form else ()
-        keys = keys or (key,)
-        named = words if keys == (key,) else content_words(" ".join(keys)) - asked
-        return SentenceVote(key, keys, words, named)
+        if form is not canonical_form:
+            return SentenceVote(key, (key,), words, words)
+        of_question = answer_keys(question)
+        short = key if asks_how(question) else short_form(key, asked)
+        named = short != key and of_question.kind is QuestionKind.OTHER
+        if of_question.by_value or (by_parts and not named):
+            if keys := of_question.of(sentence):
+                return SentenceVote(key, keys, words, content_words(" ".join(keys)), of_kind=True)
+            short = key
+        return SentenceVote(
+            key, (short,), words, words if short == key else content_words(short) - asked
+        )
     except Exception:
         return None  # one unit's words
-
-
-def _keys(sentence: str, form: str, question: str, *, by_parts: bool) -> tuple[str, ...]:
-    """What a sentence has in common with other wordings of the same answer; perhaps nothing."""
-    keys = answer_keys(question)
-    if keys.by_value:
-        return keys.of(sentence)
-    short = form if asks_how(question) else short_form(form, content_words(question))
-    if not by_parts or (keys.kind is QuestionKind.OTHER and short != form):
-        return (short,)
-    return keys.of(sentence)
 
 
 _SPOKEN_FOR = frozenset({"a", "an", "the", "our", "your", "my", "no", "this", "that"})

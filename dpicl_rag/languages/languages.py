@@ -68,6 +68,11 @@ class Language:
     _dates: tuple[re.Pattern[str], ...]
 
     @property
+    def name(self) -> str:
+        """Its English name."""
+        return self._stemmer.capitalize()
+
+    @property
     def locale(self) -> str:
         """Its name in babel; English has the day before the month."""
         return "en_GB" if self.code == "en" else self.code
