@@ -62,7 +62,7 @@ def plan_of_answer(
     """The plan of an answer, and about how many units are read for it."""
     search = run.search(documents)
     run = replace(run, config=_config(search, run))
-    keys = run.question(plain(request.asked())).keys_counted
+    keys = run.question(plain(request.question or "?")).keys_counted
     search, plan = planned_answer(run.config, search, booked=run.booked, keys=keys)
     return plan, search.aim
 
