@@ -22,6 +22,9 @@ _HOPELESS = 0.25
 class Rehearsal:
     """What a model did in its rehearsal: a function of the model and of public text alone.
 
+    A model that misreads nearly all of the first questions is asked no others, and not shown that a
+    document may tell nothing.
+
     Attributes:
         told: Questions that were asked of documents that tell.
         right: How many of them it answered right, shown that a document may tell nothing.

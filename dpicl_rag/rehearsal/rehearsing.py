@@ -11,6 +11,7 @@ from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel, Progress, SpeakingRows
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import sentence_end_of
+from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.languages.languages import SILENT
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.rehearsal.rehearsal import Rehearsal
@@ -32,6 +33,8 @@ def rehearse(model: LanguageModel, on_progress: Progress | None = None) -> Rehea
 
 
 def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Rehearsal:
+    if isinstance(model, TransformersModel):
+        model = model.with_cache(None)  # its place is for documents that are read again
     items = rehearsal_items()
     whole, answered = sum(2 if item.right else 1 for item in items), count(1)
 
