@@ -54,10 +54,8 @@ def _table(found: Rehearsal) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table("language", "right", "right or silent: right", "silent", box=box.SIMPLE)
+    table = Table("language", "right", "silent where nothing is told", box=box.SIMPLE)
     for name, one in (*found.by_language.items(), ("all", found)):
-        row = [name, f"{one.right_by_default} of {one.told}"]
-        if one.untold:
-            row += [f"{one.right} of {one.told}", f"{one.silent} of {one.untold}"]
-        table.add_row(*row)
+        silent = f"{one.silent} of {one.untold}" if one.untold else "not asked"
+        table.add_row(name, f"{one.answered} of {one.told}", silent)
     return table

@@ -70,7 +70,8 @@ def _held(model: LanguageModel, file: Path, on_progress: Progress | None) -> Reh
 def _kept(file: Path) -> Rehearsal | None:
     """What is kept; None where there is nothing, or it is damaged."""
     with suppress(OSError, ValueError):
-        return _AS_JSON.validate_json(file.read_bytes())
+        found = _AS_JSON.validate_json(file.read_bytes())
+        return found if found.told else None
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
+from dataclasses import replace
 from itertools import count
 
 from dpicl_rag.errors import ContextLengthError
@@ -48,31 +49,38 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Rehearsal:
     found = _counted({}, by_default)
     if found.is_hopeless:
         return found
+    silently = _answers(model, items, usual.silent_for, advance)
+    found = _counted(silently, {})
+    if found.loses_little:
+        return found
     by_default |= _answers(model, told[_FIRST:], lambda _: usual, advance)
-    return _counted(_answers(model, items, usual.silent_for, advance), by_default)
+    return _counted(silently, by_default)
 
 
 def _counted(silently: Answers, by_default: Answers) -> Rehearsal:
-    languages = dict.fromkeys(item.language for item in by_default)
+    languages = dict.fromkeys(item.language for item in (*silently, *by_default))
     each = {one: _count(_of(one, silently), _of(one, by_default)) for one in languages}
-    return _count(silently, by_default, each)
+    return replace(_count(silently, by_default), by_language=each)
 
 
 def _of(language: str, answers: Answers) -> Answers:
     return {item: answer for item, answer in answers.items() if item.language == language}
 
 
-def _count(
-    silently: Answers, by_default: Answers, by_language: Mapping[str, Rehearsal] | None = None
-) -> Rehearsal:
+def _count(silently: Answers, by_default: Answers) -> Rehearsal:
+    asked = silently or by_default
+    told = sum(item.right is not None for item in asked)
     return Rehearsal(
-        told=len(by_default),
-        right=sum(item.is_right(answer) for item, answer in silently.items()),
-        right_by_default=sum(item.is_right(answer) for item, answer in by_default.items()),
-        untold=sum(not item.right for item in silently),
+        told=told,
+        right=_right(silently),
+        right_by_default=_right(by_default) if by_default else None,
+        untold=len(asked) - told,
         silent=sum(not item.right and says_nothing(answer) for item, answer in silently.items()),
-        by_language=by_language or {},
     )
+
+
+def _right(answers: Answers) -> int:
+    return sum(item.is_right(answer) for item, answer in answers.items())
 
 
 def says_nothing(answer: str) -> bool:
