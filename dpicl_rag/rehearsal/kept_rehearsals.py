@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
@@ -16,8 +17,11 @@ from pydantic import TypeAdapter
 
 from dpicl_rag.files.run_files import write_whole
 from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
+from dpicl_rag.language_models.defaults import is_toy
+from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.rehearsal.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.rehearsal_items import items_version
+from dpicl_rag.rehearsal.rehearsing import rehearse
 
 _AS_JSON = TypeAdapter(Rehearsal)
 _PACKAGED = TypeAdapter(dict[str, Rehearsal])
@@ -35,31 +39,26 @@ def rehearsal_of(model: LanguageModel, *, on_progress: Progress | None = None) -
     Raises:
         EngineUnavailableError: The engine does not answer; nothing is kept.
     """
-    if not speaks(model):
+    if not speaks(model) or isinstance(model, NoWriter):
         return Rehearsal()
+    if is_toy(model):
+        return packaged_rehearsal()[1]
     file = _file_of(model)
     with _one_at_a_time:
         if file not in _known:
-            _known[file] = packaged(model) or _kept(file) or _held(model, file, on_progress)
+            _known[file] = _kept(file) or _held(model, file, on_progress)
         return _known[file]
 
 
-def packaged(model: LanguageModel) -> Rehearsal | None:
-    """The rehearsal of the default model, by the version of its items; None of any other.
-
-    In 16 bits it may say a word or two otherwise: the verdict is the same.
-    """
-    from dpicl_rag.language_models.defaults import is_toy
-
-    if not is_toy(model):
-        return None
+@cache
+def packaged_rehearsal() -> tuple[str, Rehearsal]:
+    """The rehearsal of the default model, in float32, and the version of its items."""
     file = files("dpicl_rag.rehearsal").joinpath("default_model.json")
-    return _PACKAGED.validate_json(file.read_bytes()).get(items_version())
+    [(version, found)] = _PACKAGED.validate_json(file.read_bytes()).items()
+    return version, found
 
 
 def _held(model: LanguageModel, file: Path, on_progress: Progress | None) -> Rehearsal:
-    from dpicl_rag.rehearsal.rehearsing import rehearse
-
     found = rehearse(model, on_progress)
     with suppress(OSError):  # then the next process rehearses again
         file.parent.mkdir(parents=True, exist_ok=True)
