@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.errors import StoppedError
-from dpicl_rag.language_models.turns import taking_turns
+from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.transformers_rows import shared_pass
 from dpicl_rag.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.rehearsal_items import rehearsal_items
 from dpicl_rag.rehearsal.rehearsing import rehearse, says_nothing
@@ -124,18 +124,20 @@ def test_what_does_not_fit_the_context_is_not_answered():
     assert model.together == []
 
 
-def test_it_is_one_step_whatever_happens_between_steps():
-    def stop():
-        raise StoppedError
+def test_a_random_model_is_a_toy_and_shares_no_pass_with_answers(tiny_model):
+    def refused(*_):
+        raise AssertionError("an answer's pass is asked for")
 
-    with taking_turns(stop):
-        assert rehearse(RehearsedModel(knowing)).knows_silence
+    token = shared_pass.set(refused)
+    try:
+        assert rehearse(tiny_model).verdict == "a toy: answers 0 of 8"
+    finally:
+        shared_pass.reset(token)
 
 
-def test_a_random_model_is_a_toy(tiny_model):
-    found = rehearse(tiny_model)
-    assert found.verdict == "a toy: answers 0 of 8"
-    assert tiny_model.cache is None or len(tiny_model.cache) == 0
+def test_public_documents_take_no_place_in_the_cache(tiny_model, tmp_path):
+    rehearse(tiny_model.with_cache(PrefixCache(folder=tmp_path)))
+    assert list(tmp_path.rglob("*.safetensors")) == []
 
 
 @pytest.mark.parametrize(
