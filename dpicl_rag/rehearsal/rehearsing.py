@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
+from dataclasses import replace
 from itertools import count
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel, Progress, SpeakingRows
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import sentence_end_of
+from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.languages.languages import SILENT
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.rehearsal.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.rehearsal_items import RehearsalItem, rehearsal_items
 
-_FIRST = 6  # answers, after which a hopeless model is left
+_FIRST = 8  # answers, after which a hopeless model is left
 
 _TOGETHER = 12  # documents that are read in one go
 _DOCUMENT_TOKENS = 512
@@ -32,6 +34,8 @@ def rehearse(model: LanguageModel, on_progress: Progress | None = None) -> Rehea
 
 
 def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Rehearsal:
+    if isinstance(model, TransformersModel):
+        model = model.with_cache(None)  # its place is for documents that are read again
     items = rehearsal_items()
     whole, answered = sum(2 if item.right else 1 for item in items), count(1)
 
@@ -45,31 +49,38 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Rehearsal:
     found = _counted({}, by_default)
     if found.is_hopeless:
         return found
+    silently = _answers(model, items, usual.silent_for, advance)
+    found = _counted(silently, {})
+    if found.loses_little:
+        return found
     by_default |= _answers(model, told[_FIRST:], lambda _: usual, advance)
-    return _counted(_answers(model, items, usual.silent_for, advance), by_default)
+    return _counted(silently, by_default)
 
 
 def _counted(silently: Answers, by_default: Answers) -> Rehearsal:
-    languages = dict.fromkeys(item.language for item in by_default)
+    languages = dict.fromkeys(item.language for item in (*silently, *by_default))
     each = {one: _count(_of(one, silently), _of(one, by_default)) for one in languages}
-    return _count(silently, by_default, each)
+    return replace(_count(silently, by_default), by_language=each)
 
 
 def _of(language: str, answers: Answers) -> Answers:
     return {item: answer for item, answer in answers.items() if item.language == language}
 
 
-def _count(
-    silently: Answers, by_default: Answers, by_language: Mapping[str, Rehearsal] | None = None
-) -> Rehearsal:
+def _count(silently: Answers, by_default: Answers) -> Rehearsal:
+    asked = silently or by_default
+    told = sum(item.right is not None for item in asked)
     return Rehearsal(
-        told=len(by_default),
-        right=sum(item.is_right(answer) for item, answer in silently.items()),
-        right_by_default=sum(item.is_right(answer) for item, answer in by_default.items()),
-        untold=sum(not item.right for item in silently),
+        told=told,
+        right=_right(silently),
+        right_by_default=_right(by_default) if by_default else None,
+        untold=len(asked) - told,
         silent=sum(not item.right and says_nothing(answer) for item, answer in silently.items()),
-        by_language=by_language or {},
     )
+
+
+def _right(answers: Answers) -> int:
+    return sum(item.is_right(answer) for item, answer in answers.items())
 
 
 def says_nothing(answer: str) -> bool:
