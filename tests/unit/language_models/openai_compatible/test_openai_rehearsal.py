@@ -25,7 +25,7 @@ def test_it_is_asked_the_same(serve, tiny_model, folder):
 
 
 def test_a_server_that_is_gone_says_so_and_nothing_is_kept(serve, folder):
-    _, model = serve(lambda number: "broken")
+    _, model = serve(lambda number: "busy")
     with pytest.raises(EngineUnavailableError):
         rehearsal_of(model)
     assert not folder.exists()
