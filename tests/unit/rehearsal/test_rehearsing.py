@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dpicl_rag.errors import MissingDependencyError
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers_rows import shared_pass
-from dpicl_rag.rehearsal import Rehearsal
+from dpicl_rag.rehearsal import Rehearsal, rehearsing
 from dpicl_rag.rehearsal.rehearsal_items import rehearsal_items
 from dpicl_rag.rehearsal.rehearsing import rehearse, says_nothing
 from tests.support.rehearsed_model import RehearsedModel, knowing, mute, talking
@@ -143,6 +144,23 @@ def test_a_random_model_is_a_toy_and_shares_no_pass_with_answers(tiny_model):
         assert rehearse(tiny_model).verdict == "a toy: answers 0 of 8"
     finally:
         shared_pass.reset(token)
+
+
+def test_without_greenlet_each_question_is_asked_by_itself(tiny_model, monkeypatch):
+    def answers():
+        found = {}
+        monkeypatch.setattr(rehearsing, "_read", lambda *given: found.update(read(*given)) or found)
+        rehearse(tiny_model)
+        return found
+
+    def missing():
+        raise MissingDependencyError
+
+    read = rehearsing._read
+    together = answers()
+    monkeypatch.setattr(rehearsing, "JointPasses", missing)
+    assert answers() == together
+    assert len(together) == 8
 
 
 def test_public_documents_take_no_place_in_the_cache(tiny_model, tmp_path):
