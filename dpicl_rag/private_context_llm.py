@@ -383,7 +383,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
     def rehearsal(self) -> Rehearsal:
         """What the model can be trusted with, found out on public documents that ship with this.
 
-        The first time takes about a minute on a laptop's processor, and is kept for good. It is
+        The first time takes minutes on a laptop's processor, and is kept for good. It is
         free: neither the corpus nor the ledger is looked at.
 
         Raises:

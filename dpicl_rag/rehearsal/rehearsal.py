@@ -22,7 +22,8 @@ little of the first eight once in a hundred times."""
 class Rehearsal:
     """What a model did in its rehearsal: a function of the model and of public text alone.
 
-    A model that misreads most of the first questions, however it is asked, is asked no others.
+    A model that misreads most of the first questions is asked no others, and is not shown that a
+    document may tell nothing.
 
     Attributes:
         told: Questions that were asked of documents that tell.

@@ -53,21 +53,15 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Rehearsal:
 
     usual = PromptTemplate()
     told = [item for item in items if item.right]
-    first, others = told[:_FIRST], told[_FIRST:]
-    silently = _answers(model, first, usual.silent_for, advance)
-    by_default: dict[RehearsalItem, str] = {}
-    if _counted(silently, {}).is_hopeless:
-        if any(map(says_nothing, silently.values())):  # that may be why
-            by_default = _answers(model, first, lambda _: usual, advance)
-        if (found := _counted(silently, by_default)).is_hopeless:
-            return found
-    silently |= _answers(
-        model, [item for item in items if item not in first], usual.silent_for, advance
-    )
+    by_default = _answers(model, told[:_FIRST], lambda _: usual, advance)
+    found = _counted({}, by_default)
+    if found.is_hopeless:
+        return found
+    silently = _answers(model, items, usual.silent_for, advance)
     found = _counted(silently, {})
     if not found.is_toy:
         return found
-    by_default |= _answers(model, others if by_default else told, lambda _: usual, advance)
+    by_default |= _answers(model, told[_FIRST:], lambda _: usual, advance)
     return _counted(silently, by_default)
 
 
