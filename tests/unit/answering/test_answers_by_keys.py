@@ -118,6 +118,17 @@ def test_who_says_nothing_has_no_vote_and_whoever_speaks_needs_no_word_of_the_qu
     assert found == [("6:45",), None, None, ("6:45",)]
 
 
+def test_a_sentence_that_has_no_answer_of_the_kind_is_no_vote():
+    found = votes(
+        "When does the pool open?",
+        ("Best, the front desk.", "The front desk opens the pool."),
+        ("Open early.", "It opens early."),
+    )
+    assert found == [None, None]
+    found = votes("Who opens the pool?", ("Ask our caretaker.", "The caretaker does."))
+    assert found == [("caretaker",)]
+
+
 def test_names_and_numbers_of_the_question_stand_in_the_document():
     said = "It is treated with Blerpox."
     found = votes(
