@@ -25,7 +25,7 @@ LIST = "Which words are said?"
 
 @pytest.fixture(autouse=True)
 def silent(monkeypatch):
-    knows = Rehearsal(told=10, right=10, right_by_default=10, untold=10, silent=10)
+    knows = Rehearsal(told=10, right=10, right_by_default=10, far=10, silent=10)
     monkeypatch.setattr(private_run, "rehearsal_of", lambda model: knows)
 
 
