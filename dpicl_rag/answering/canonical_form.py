@@ -173,7 +173,8 @@ def vote_for(
         sentence: What is said.
         question: Public text.
         form: Canonical form of an answer; one of one's own is the only one.
-        by_parts: Whether words of reasons, ways and lists are keys, too.
+        by_parts: Whether words of reasons, ways and lists are keys, too, and keys are all: a
+            sentence without one is no vote.
     """
     asked = content_words(question)
     try:
@@ -186,8 +187,10 @@ def vote_for(
         short = key if asks_how(question) else short_form(key, asked)
         named = short != key and of_question.kind is QuestionKind.OTHER
         if of_question.by_value or (by_parts and not named):
-            if keys := of_question.of(sentence):
+            if keys := of_question.of(sentence, by_parts=by_parts):
                 return SentenceVote(key, keys, words, content_words(" ".join(keys)), of_kind=True)
+            if by_parts:
+                return None  # it is no answer of the kind that was asked for
             short = key
         return SentenceVote(
             key, (short,), words, words if short == key else content_words(short) - asked

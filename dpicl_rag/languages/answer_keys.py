@@ -90,14 +90,18 @@ class AnswerKeys:
             found["number"] for found in _NUMBER.finditer(_in_digits(question, self.language))
         )
 
-    def of(self, answer: str) -> tuple[str, ...]:
+    def of(self, answer: str, *, by_parts: bool = False) -> tuple[str, ...]:
         """The keys of an answer, as they may be shown; none where it has no part of the kind.
 
         Args:
             answer: One sentence.
+            by_parts: Whether a person or place without a name is a word: "the caretaker".
         """
-        found = dict.fromkeys(self._found(_plain(answer)))
-        return tuple(found)[: self.most]
+        text = _plain(answer)
+        found = tuple(dict.fromkeys(self._found(text)))
+        if not found and by_parts and self.kind in (QuestionKind.PERSON, QuestionKind.PLACE):
+            found = tuple(self._parts(text))
+        return found[: self.most]
 
     def states(self, document: str) -> Callable[[str], bool]:
         """The test whether a document states a key, in whatever form.
