@@ -229,6 +229,21 @@ def worked_examples(language: str, kind: QuestionKind) -> tuple[WorkedExample, .
     return tuple(WorkedExample(**each) for each in shown)
 
 
+@dataclass(frozen=True)
+class FollowUp:
+    """What was said, the last question, and the same in whole words. Public."""
+
+    said: str
+    question: str
+    whole: str
+
+
+@cache
+def follow_ups(language: str) -> tuple[FollowUp, ...]:
+    """Examples of last questions of conversations, in a language."""
+    return tuple(FollowUp(**each) for each in _data("follow_ups.toml")[language])
+
+
 def _data(name: str) -> dict[str, Any]:
     return tomllib.loads(files("dpicl_rag.languages").joinpath(name).read_text("utf-8"))
 
