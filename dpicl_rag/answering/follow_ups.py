@@ -74,10 +74,7 @@ def whole_question(
     if before and (whole := filled_in(question, before, language)):
         return whole
     lines = [_line(speaker, text) for speaker, text in said]
-    if reader:
-        found = _read_out(reader, lines, question)
-    else:
-        found = _written(model, lines, question)
+    found = _read_out(reader, lines, question) if reader else _written(model, lines, question)
     return found if _says_it(found, question, before, lines, language) else question
 
 
