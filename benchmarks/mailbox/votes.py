@@ -21,7 +21,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.mailbox.made_mailbox import Question, make_mailbox, read_questions, threads_of_facts
+from benchmarks.asked_corpus import Question
+from benchmarks.mailbox.made_mailbox import make_mailbox, read_questions, threads_of_facts
 from dpicl_rag import Corpus, PromptTemplate, TopKRetriever, load
 from dpicl_rag.answering.canonical_form import canonical_form, vote_for
 from dpicl_rag.answering.prompt_rows import read
