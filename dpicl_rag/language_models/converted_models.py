@@ -91,6 +91,9 @@ def _convert(source: Path, folder: Path, dtype: Literal["float32", "bfloat16"]) 
     import transformers
 
     kind = getattr(torch, dtype)
+    unpacked = {}
+    if hasattr(transformers, "GgufConfig"):  # else packed weights, by kernels from the hub
+        unpacked["quantization_config"] = transformers.GgufConfig(dequantize=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Written beside the target and renamed: a killed conversion leaves nothing half done, and
     # of two processes the later one finds the folder taken.
@@ -102,7 +105,7 @@ def _convert(source: Path, folder: Path, dtype: Literal["float32", "bfloat16"]) 
                 source.parent, gguf_file=source.name
             )
             loaded = transformers.AutoModelForCausalLM.from_pretrained(
-                source.parent, gguf_file=source.name, dtype=kind
+                source.parent, gguf_file=source.name, dtype=kind, **unpacked
             )
             # A model built anew carries no mark of the quantised file, which cannot be saved.
             config = type(loaded.config).from_dict(
