@@ -27,8 +27,6 @@ CanonicalForm = Callable[[str], str | None]
 """From an expert's words to the words that stand for them; None, or no text, for no vote. Public:
 a function of its argument alone."""
 
-# A sentence ends before white space, so that "3.5" and "e.g.that" go on.
-_SENTENCE = re.compile(r"[.!?\u3002\uff01\uff1f](?=[\s\"')\]]|$)|\n")
 _QUOTES = str.maketrans("", "", '"`*\u201c\u201d\u201e\u00ab\u00bb')
 _AROUND = " \t\r\n.,;:!?'\u3002"
 
@@ -44,13 +42,6 @@ _LEADING_ZERO = re.compile(r"\b0(?=\d:\d\d\b)")
 _HALF_DAY = re.compile(r"(?<=\d)\s*([ap])\.?m\b\.?", re.IGNORECASE)
 _UNITS = {"s": "seconds", "sec": "seconds", "secs": "seconds", "min": "minutes", "mins": "minutes"}
 _UNIT = re.compile(rf"(?<=\d)\s*({'|'.join(_UNITS)})\b\.?")
-
-
-def first_sentence(text: str) -> str:
-    """The text up to the end of its first sentence, or all of it."""
-    text = text.lstrip()
-    end = _SENTENCE.search(text)
-    return text if end is None else text[: end.start()]
 
 
 def canonical_form(text: str) -> str | None:
