@@ -13,7 +13,7 @@ export OMP_WAIT_POLICY := passive
 .PHONY: help install demo demo-terminal test test-all test-faults lint test-engines stress clean
 
 help:
-	@echo "make demo   serve a made-up mailbox: a page to ask it"
+	@echo "make demo   serve a made-up mailbox: a page to ask it; MODEL=small is no toy"
 	@echo "make demo-terminal   the same mailbox in the terminal, beside ordinary RAG"
 	@echo "make test   run the tests that every change waits for (ten minutes)"
 	@echo "make test-all  all tests, and the planted faults that they must see; SHARD=1/4 is a part"
@@ -37,7 +37,7 @@ $(STAMP): pyproject.toml Makefile
 install: $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python -m demos.served
+	$(BIN)/python -m demos.served $(if $(MODEL),--model $(MODEL))
 
 demo-terminal: $(STAMP)
 	$(BIN)/python -m demos.email_assistant

@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     """Fill a corpus, serve it until Ctrl-C, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--port", type=int, default=8321, help="0 takes a free one")
+    parser.add_argument("--model", help="as `dpicl-rag serve` takes it; a toy by default")
     parser.add_argument("--seed", type=int, default=7, help="seed of the made-up mailbox")
     options = parser.parse_args(arguments)
     console = Console()
@@ -48,8 +49,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         ledger.set_budget(corpus=CORPUS, epsilon=40.0, unit_epsilon=20.0, delta=DELTA)
         with Progress(*columns, console=console, transient=True) as progress:
             corpus = fill(ingest(box, where, progress), where, progress)
-            progress.add_task("loading the default model (30 s the first time)", total=None)
-            model = load_language_model(None)
+            progress.add_task("loading the model (the first time longer)", total=None)
+            model = load_language_model(options.model)
         service = Service(
             model,
             {CORPUS: ServedCorpus(corpus, SETTINGS, TEMPLATE)},

@@ -102,23 +102,23 @@ def fetched(repository: str, revision: str, files: Mapping[str, str]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """The files of a model: the same bits in a package and on the hub.
+    """The files of a model: on the hub, and perhaps the same bits in a package.
 
     Attributes:
         name: Of the model.
-        package: Import name of the package that brings it.
-        inside: Folder of the files in the package; empty for the package's own.
         repository: Id on the Hugging Face hub.
         revision: The commit there.
         files: Sha256 by path, the weights first.
+        package: Import name of the package that brings it, if one does.
+        inside: Folder of the files in the package; empty for the package's own.
     """
 
     name: str
-    package: str
-    inside: str
     repository: str
     revision: str
     files: Mapping[str, str]
+    package: str | None = None
+    inside: str = ""
 
     @property
     def sha256(self) -> str:
@@ -134,11 +134,17 @@ class Pinned:
         """
         weights = next(iter(self.files))
         packaged = f"{self.inside}/{weights}".lstrip("/")
-        if located(self.package, packaged) is not None:
+        if self.package is not None and located(self.package, packaged) is not None:
             return verified_path(self.package, packaged, self.sha256).parent
         try:
             return fetched(self.repository, self.revision, self.files)
         except ConnectionError as error:
+            if self.package is None:
+                raise ModelError(
+                    f"the model {self.name} is not here yet, and the Hugging Face hub cannot be "
+                    "reached for it: try again with a network, give a folder with a saved model, "
+                    "or leave the model out for the default"
+                ) from error
             raise ModelError(
                 f"the default model {self.name} is not installed, and the Hugging Face hub cannot "
                 f"be reached for it: run `{INSTALL_MODELS}`, or name a model that is here "

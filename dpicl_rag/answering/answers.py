@@ -20,6 +20,7 @@ from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import Proposal, proposal_for
+from dpicl_rag.answering.repeated_questions import only_repeats
 from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
@@ -124,6 +125,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
         on_progress=run.on_progress if reader is None else None,
     )
     finish = _Finish(
+        question=question,
         config=config,
         spend=spend,
         corpus=corpus,
@@ -151,6 +153,7 @@ class _Finish:
     """The end of an answer: its support, its cost, and what is remembered of it.
 
     Attributes:
+        question: What was asked.
         config: The settings.
         spend: Of the answer; no documents are kept by it.
         corpus: Whose budget paid.
@@ -162,6 +165,7 @@ class _Finish:
         polish: Writes the released text in other words; None leaves it as it is.
     """
 
+    question: str
     config: PrivacyConfig
     spend: PrivacyFilter
     corpus: str
@@ -187,6 +191,7 @@ class _Finish:
             supported = confirmed and not nothing
         elif whole and self.support is not None:
             supported = self.support.decide(tokens)
+        supported = supported and not only_repeats(self.question, text)
         if (nothing or only_agreement or self.config.unsupported == "refuse") and not supported:
             # Whether documents support it was not asked where the engine was gone.
             text = "" if stopped == "unavailable" else UNSUPPORTED

@@ -20,7 +20,7 @@ from operator import itemgetter
 
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words, digits_for_words
 from dpicl_rag.languages.answer_keys import answer_keys
-from dpicl_rag.languages.languages import QuestionKind
+from dpicl_rag.languages.languages import Language, QuestionKind, languages
 from dpicl_rag.normal_forms import normal_form
 
 CanonicalForm = Callable[[str], str | None]
@@ -77,31 +77,52 @@ def asks_how(question: str) -> bool:
     return _HOW.search(question) is not None
 
 
-def short_form(form: str, asked: frozenset[str]) -> str:
+def short_form(form: str, asked: frozenset[str], language: Language | None = None) -> str:
     """Names and numbers of a sentence, and the words that belong to them; all of it without any.
+
+    In German a capital tells nothing: there one run of nouns that are news is a name, of several
+    none is: "Arbeiten Stadtwerke" is a fragment.
 
     Args:
         form: Canonical form of the sentence.
         asked: Content words of the question: they say nothing new.
+        language: Of the question; English if None.
     """
+    language = language or languages()[0]
     words = [word.strip(_MARKS) for word in form.split()]
     kept = {at for at, word in enumerate(words) if _is_value(word) and _is_news(word, asked)}
     # The first word has a capital anyhow.
     if 0 in kept and not (_has_digit(words[0]) or words[0][1:].lower() != words[0][1:]):
         kept -= set() if 1 in kept and words[1][1:].islower() else {0}
     # "Tallow Street" is the name, also where a street was asked for.
-    kept |= {at for name in _names(words) if kept.intersection(name) for at in name}
+    names = [name for name in _names(words, language) if kept.intersection(name)]
+    if language.nouns_have_capitals:
+        firm = {
+            at for at in kept if _has_digit(words[at]) or language.is_date(words[at].casefold())
+        }
+        kept, names = (firm, []) if firm else (kept, names if len(names) == 1 else [])
+        if not firm and not names:
+            return form
+    kept |= {at for name in names for at in name}
     for at in sorted(at for at in kept if _has_digit(words[at])):
         for after in range(at + 1, min(at + 1 + _WITH_NUMBER, len(words))):
-            if words[after].casefold() in FUNCTION_WORDS:
+            # "45 EUR per" is no phrase.
+            if _is_little(words[after], language):
                 break
             kept.add(after)
+            # "12 Uhr", and not "12 Uhr abgestellt".
+            if language.nouns_have_capitals and words[after][:1].isupper():
+                break
     return " ".join(words[at] for at in sorted(kept)) or form
 
 
-def _names(words: Sequence[str]) -> Iterator[list[int]]:
+def _is_little(word: str, language: Language) -> bool:
+    return word.casefold() in FUNCTION_WORDS or language.says_little(word.casefold())
+
+
+def _names(words: Sequence[str], language: Language) -> Iterator[list[int]]:
     """Places of words with a capital that stand together."""
-    capital = (word[:1].isupper() and word.casefold() not in FUNCTION_WORDS for word in words)
+    capital = (word[:1].isupper() and not _is_little(word, language) for word in words)
     for is_name, group in groupby(enumerate(capital), key=itemgetter(1)):
         if is_name:
             yield [at for at, _ in group]
@@ -184,7 +205,7 @@ def vote_for(
         if form is not canonical_form:
             return SentenceVote(key, (key,), words, words)
         of_question = answer_keys(question)
-        short = key if asks_how(question) else short_form(key, asked)
+        short = key if asks_how(question) else short_form(key, asked, of_question.language)
         named = short != key and of_question.kind is QuestionKind.OTHER
         if of_question.by_value or (by_parts and not named):
             if keys := of_question.of(sentence, by_parts=by_parts):

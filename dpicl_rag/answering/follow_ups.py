@@ -2,35 +2,29 @@
 
 Documents are searched, experts are asked and answers are remembered by the question alone. So a
 question that leans on the turns before it ("And on Fridays?") is put into whole words first, by the
-public model, from public turns: they are questions, and answers that were released.
+public model, from public turns: they are questions, and answers that were released. A phrase alone
+takes its place in the question before by rule. What cannot be written out is asked as it is: two
+questions are never joined, as documents then answer either.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import notes
+from dpicl_rag.languages.elliptic_questions import filled_in
+from dpicl_rag.languages.languages import Language, QuestionKind, follow_ups, language_of
 from dpicl_rag.prompts import Example, PromptTemplate, plain
 from dpicl_rag.requests import Turn
 from dpicl_rag.results import UNSUPPORTED
 
 _ASKING = ("user", "human")
-_LEANING = re.compile(
-    r"^(and|but|or|what about|how about|why|how|since|when|where|who)\b\W*(?:\w+\W*)?$"
-    r"|^(and|but|or|what about|how about)\b"
-    r"|\b(it|its|he|him|his|she|her|hers|they|them|their|theirs|this|that|these|those)\b"
-    r"|\bthere\W*$",
-    re.IGNORECASE,
-)
-"""English questions that say less than they ask: "And on Fridays?", "Why?", "Who runs it?"."""
-
 _TURNS = 8  # the last ones: what was said long ago is seldom meant
 _LAST = 2  # those that a local model reads: a small one mixes them up with what was said before
 _CHARACTERS = 600  # of one turn
@@ -42,23 +36,6 @@ _REWRITE = PromptTemplate(
         "conversation. Write one question, in its own words where you can, and nothing else."
     ),
     user="Conversation:\n{document}\n\nLast question: {question}\n\nThe question by itself:",
-    examples=(
-        Example(
-            "User: Where is the museum of clocks?\nAssistant: The museum of clocks is in Lund.",
-            "And how much is it for children?",
-            "How much is the museum of clocks for children?",
-        ),
-        Example(
-            "User: Who trains the choir?\nAssistant: Ida Holm trains the choir.",
-            "Since when does she do that?",
-            "Since when does Ida Holm train the choir?",
-        ),
-        Example(
-            "User: Who trains the choir?\nAssistant: Ida Holm trains the choir.",
-            "What colour is the kite of Oskar?",
-            "What colour is the kite of Oskar?",
-        ),
-    ),
 )
 
 
@@ -67,8 +44,9 @@ def whole_question(
 ) -> str:
     """A question that stands by itself.
 
-    What the model writes is taken where it can be what was asked, and brings in what was said: see
-    `_says_it`. Else a question that leans on others stands behind the user's last one.
+    A phrase takes its place in the user's last question. Else what the model writes is taken where
+    it can be what was asked, and brings in what was said: see `_says_it`. Else the question is
+    asked as it is.
 
     Args:
         question: The last question. It comes back as it is where nothing was said before, and
@@ -90,15 +68,22 @@ def whole_question(
     said = [turn for turn in spoken if turn[1] not in ("", UNSUPPORTED)][-_TURNS:]
     if not said or not question.strip() or is_small_talk(question):
         return question
+    asked = [text for speaker, text in said if speaker.casefold() in _ASKING]
+    language = language_of(" ".join([*asked[-_LAST:], question]))
+    before = _whole(asked, language)
+    if before and (whole := filled_in(question, before, language)):
+        return whole
     lines = [_line(speaker, text) for speaker, text in said]
     found = _read_out(reader, lines, question) if reader else _written(model, lines, question)
-    if _says_it(found, question, lines):
-        return found
-    if not _LEANING.search(question):
-        return question
-    asked = (text for speaker, text in reversed(said) if speaker.casefold() in _ASKING)
-    last = next(asked, "")
-    return f"{last} {question}".strip()
+    return found if _says_it(found, question, before, lines, language) else question
+
+
+def _whole(asked: Sequence[str], language: Language) -> str:
+    """The user's last question, made whole from those before it."""
+    whole = ""
+    for question in asked:
+        whole = (whole and filled_in(question, whole, language)) or question
+    return whole
 
 
 def last_question(turns: Sequence[Turn]) -> tuple[str, tuple[Turn, ...]]:
@@ -134,25 +119,34 @@ def _read_out(reader: Reader, lines: Sequence[str], question: str) -> str:
 
 def _written(model: LanguageModel, lines: Sequence[str], question: str) -> str:
     lines = lines[-_LAST:]
+    shown = follow_ups(language_of(" ".join([*lines, question])).code)
+    template = replace(
+        _REWRITE, examples=tuple(Example(one.said, one.question, one.whole) for one in shown)
+    )
     try:
-        prompt = _REWRITE.cut(model.tokenizer, question)
+        prompt = template.cut(model.tokenizer, question)
         most = prompt.allowance(model, model.context_length, _TOKENS)
     except ContextLengthError:
         return ""
     while len(lines) > 1 and len(model.tokenizer.encode("\n".join(lines))) > most:
         lines = lines[1:]
     said = ["\n".join(lines)]
-    return greedy_answer(model, _REWRITE, question, said, max_tokens=_TOKENS, stop=("\n",))
+    return greedy_answer(model, template, question, said, max_tokens=_TOKENS, stop=("\n",))
 
 
-def _says_it(found: str, question: str, lines: Sequence[str]) -> bool:
+def _says_it(
+    found: str, question: str, before: str, lines: Sequence[str], language: Language
+) -> bool:
     """True of words that can be the question, made whole.
 
-    They ask as it does, keep half of what it says, bring in what was said before, and nothing else:
-    a small model answers the question in place of writing it, or makes up what is asked.
+    They ask for the same kind of answer, keep all that it says, bring in what was said before, and
+    nothing else: a small model answers the question in place of writing it, or makes one up.
     """
-    if question.rstrip().endswith("?") and not found.endswith("?"):
+    if found.count("?") != 1 or not found.endswith("?"):
         return False
-    words, own = content_words(found), content_words(question)
+    kind = language.kind(question)
+    kinds = {kind} | ({language.kind(before)} if kind is QuestionKind.OTHER else set())
+    words, own = language.content_words(found), language.content_words(question)
     new = words - own
-    return bool(new) and new <= content_words(" ".join(lines)) and 2 * len(words & own) >= len(own)
+    said = language.content_words(" ".join(lines))
+    return language.kind(found) in kinds and own <= words and bool(new) and new <= said

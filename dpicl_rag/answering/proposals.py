@@ -14,11 +14,15 @@ same are counted.
 Where its answer is neither that nor stands in public documents, it is made up. Then what the
 nearest answer names is put to the experts, with the question that is asked now: that costs a count
 of support, which is less than to find it anew.
+
+Only answers to questions that ask for the same are proposed: of one kind, and about the same things
+(`question_slots.py`). "Is the lift working?" does not tell until when it is out of order, also
+where documents say again that it is. And what has no time is no answer to a question for a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dpicl_rag.answering.canonical_form import vote_for
@@ -29,7 +33,23 @@ from dpicl_rag.knowledge.answer_memory import AnswerMemory, shorter_questions
 from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.languages.languages import QuestionKind
+from dpicl_rag.languages.question_slots import same_asked
+from dpicl_rag.languages.sentences import first_sentence
 from dpicl_rag.prompts import Prompt
+
+_STATED = frozenset(
+    {
+        QuestionKind.TIME,
+        QuestionKind.DATE,
+        QuestionKind.WEEKDAY,
+        QuestionKind.NUMBER,
+        QuestionKind.PERSON,
+        QuestionKind.YES_OR_NO,
+    }
+)
+"""Kinds of questions whose answers can be told by their form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +92,23 @@ def proposal_for(
         known: Its texts.
     """
     text = question.text
+    recalled = [] if memory is None else memory.nearest(text)
+    nearest = [entry for entry in recalled if _asks_the_same(text, entry.question)]
+    others = [entry.text for entry in recalled if entry not in nearest]
     proposal = propose(question, informed_model, informed)
-    if memory is None or question.config.agreement == "off":
-        return proposal, text
-    nearest = memory.nearest(text)
-    if not nearest:
+    if proposal and not _answers(proposal, question, others):
+        proposal = None
+    if question.config.agreement == "off" or not nearest:
         return proposal, text
     if proposal and (found := as_before(question, proposal, nearest, question.allowance)):
         return found, f"{text} {found.question}"
     for brief in map(question.worded, shorter_questions(text)):
         shorter = propose(brief, informed_model, informed)
+        if shorter and not _answers(shorter, question, others):
+            continue
         if shorter and (found := as_before(brief, shorter, nearest, question.allowance)):
             return found, f"{text} {found.question}"
-    public = set(known).difference(entry.text for entry in nearest)
+    public = set(known).difference(entry.text for entry in recalled)
     if proposal is None or not _stands_in(proposal, question, public):
         proposal = named_before(question, nearest) or proposal
     return proposal, f"{text} {nearest[0].question}" if proposal else text
@@ -138,7 +162,7 @@ def named_before(question: Question, nearest: Sequence[Entry]) -> Proposal | Non
     for entry in nearest:
         released = _released(entry, question)
         vote = vote_for(released, question.text, question.form)
-        if vote is None or not vote.named:
+        if vote is None or not vote.named or not _is_of_kind(released, question.text):
             continue
         if vote.short != vote.sentence or _names_alone(released):
             tokens = _spoken(f"{vote.short}.", question)
@@ -146,6 +170,40 @@ def named_before(question: Question, nearest: Sequence[Entry]) -> Proposal | Non
                 now, counted = question.text, not entry.drawn
                 return Proposal(tokens, (), question.prompt.suffix, now, vote.short, counted)
     return None
+
+
+def _asks_the_same(question: str, earlier: str) -> bool:
+    """Whether two questions agree, or the parts of them that ask."""
+    asked, before = ([one, *shorter_questions(one)] for one in (question, earlier))
+    return any(same_asked(one, other) for one in asked for other in before)
+
+
+def _answers(proposal: Proposal, question: Question, others: Sequence[str]) -> bool:
+    """True of a proposal that can answer a question, and is no answer to another one.
+
+    Args:
+        proposal: What the public row says.
+        question: What is asked.
+        others: Answers to questions that ask for something else, as it read them.
+    """
+    if not _is_of_kind(_text_of(proposal, question), question.text):
+        return False
+    news = _words_of(proposal, question) - content_words(question.text)
+    return not news or not any(news <= content_words(text) for text in others)
+
+
+def _is_of_kind(answer: str, question: str) -> bool:
+    """Whether an answer has a time, a date, a number, a name or yes or no where that is asked."""
+    said = list(_sentences(answer))
+    each = map(answer_keys, (question, *shorter_questions(question)))
+    return any(one.kind not in _STATED or any(map(one.of, said)) for one in each)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    while text.strip():
+        sentence = first_sentence(text)
+        yield sentence
+        text = text.lstrip()[len(sentence) + 1 :]
 
 
 def _released(entry: Entry, question: Question) -> str:
@@ -163,10 +221,12 @@ def _stands_in(proposal: Proposal, question: Question, known: Iterable[str]) -> 
 
 
 def _words_of(proposal: Proposal, question: Question) -> frozenset[str]:
+    return content_words(_text_of(proposal, question))
+
+
+def _text_of(proposal: Proposal, question: Question) -> str:
     tokenizer = question.model.tokenizer
-    return content_words(
-        tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
-    )
+    return tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
 
 
 def _spoken(text: str, question: Question) -> tuple[int, ...] | None:

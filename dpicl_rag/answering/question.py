@@ -44,10 +44,14 @@ class Question:
             raise ConfigurationError("the question is empty")
 
     @cached_property
+    def shown_template(self) -> PromptTemplate:
+        """The template of its prompt, with the examples that are shown for it."""
+        return self.template.silent_for(self.text) if self.silent else self.template
+
+    @cached_property
     def prompt(self) -> Prompt:
         """Text around a document."""
-        template = self.template.silent_for(self.text) if self.silent else self.template
-        return template.cut(self.model.tokenizer, self.text)
+        return self.shown_template.cut(self.model.tokenizer, self.text)
 
     @property
     def keys_counted(self) -> int | None:

@@ -47,6 +47,7 @@ class VoteReader:
         form: Canonical form of an answer.
         bare: Log-probability to the bare model, which reads no document, of tokens behind others.
         stop: Strings that end an answer.
+        shown: Words of worked examples: who says nothing else has no vote.
         silent: Whether an expert says so itself where its document does not tell. Else only those
             have a vote whose document has words of the question.
 
@@ -63,6 +64,7 @@ class VoteReader:
         bare: Callable[[Sequence[int], Sequence[int]], float],
         stop: Sequence[str] = (),
         *,
+        shown: Set[str] = frozenset(),
         silent: bool = False,
     ) -> None:
         self.end = sentence_end_of(tokenizer)
@@ -70,6 +72,7 @@ class VoteReader:
         self._question = question
         self._keys = answer_keys(question)
         self._about = {content_words(one) for one in (question, asking_part(question))}
+        self._shown = shown
         self._silent = silent
         self._documents = [_Document.of(own, self._keys) for own in passages]
         self._form = form
@@ -113,6 +116,8 @@ class VoteReader:
         if sentence is None or (self._silent and says_nothing(sentence)):
             return None
         vote = vote_for(sentence, self._question, self._form, by_parts=self._silent)
+        if vote is not None and vote.words and vote.words <= self._shown:
+            return None  # a worked example, not the document
         if vote is None or (vote := document.carries(vote)) is None:
             return None
         own = sum(said.log_probs[:tokens])
@@ -172,8 +177,16 @@ def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteRe
     config, tokenizer = question.config, question.model.tokenizer
     bare = BareModel(question.model, question.prompt, config.max_tokens)
     text, form = question.text, question.form
-    silent = question.silent
-    return VoteReader(tokenizer, text, passages, form, bare.log_prob, config.stop, silent=silent)
+    return VoteReader(
+        tokenizer,
+        text,
+        passages,
+        form,
+        bare.log_prob,
+        config.stop,
+        shown=content_words(" ".join(one.answer for one in question.shown_template.examples)),
+        silent=question.silent,
+    )
 
 
 def votes_of_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from dpicl_rag.cli.asking import (
     tell_calls,
     tell_toy,
 )
+from dpicl_rag.cli.first_model import chosen_model
 from dpicl_rag.configuration import ImageMethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.results import cost_of
@@ -69,6 +71,8 @@ def ask(
     """
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(source, quiet))
+        asks = answering.reader is None and not (plan or as_json or quiet)
+        answering = replace(answering, model=chosen_model(answering.model, asks=asks))
         if opened.synthetic is not None:
             _ask_synthetic(
                 question=question,

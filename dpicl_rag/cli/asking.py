@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpicl_rag.results import Paid
     from dpicl_rag.stores.chroma import ChromaCollection
 
-_TOY = (
+TOY = (
     "toy model: the default is for trying the library; for real use give --model small, medium or "
     "large, or a model of your own"
 )
@@ -157,7 +157,7 @@ def tell_toy(model: LanguageModel) -> None:
     from dpicl_rag.language_models.defaults import is_toy
 
     if is_toy(model):
-        console.note(_TOY)
+        console.note(TOY)
 
 
 def _knowledge(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpicl_rag.cli import bring, console, data_folder, options, show_joins
+from dpicl_rag.cli.asking import tell_toy
+from dpicl_rag.cli.first_model import chosen_model
 from dpicl_rag.errors import ConfigurationError, LoaderError
 
 if TYPE_CHECKING:
@@ -128,6 +130,7 @@ def ingest(
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
     if not (no_ledger or yes):
         _require_own_budget(corpus, path, ledger)
+    model = chosen_model(model, asks=not (public or yes or as_json or quiet))
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_account import is_address
@@ -274,6 +277,7 @@ def _warm(target: Corpus, corpus: str, path: str | None, model: str | None, *, q
     loading = console.status("Loading the language model", quiet=quiet)
     with console.told(ReadAnewWarning), loading:
         llm = PrivateContextLLM(model, prefix_cache=cache)
+    tell_toy(llm.model)
     documents = [Document(record.text, record.unit) for record in target.records()]
     with console.Bar("Reading ahead", quiet=quiet, logged=True) as bar:
         return llm.warm(documents, on_progress=bar.update)

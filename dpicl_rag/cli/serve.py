@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,6 +23,8 @@ from dpicl_rag.cli import (
     options,
     settings_file,
 )
+from dpicl_rag.cli.asking import TOY
+from dpicl_rag.cli.first_model import chosen_model
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, KeyFileError
 
@@ -109,6 +111,8 @@ def serve(
     from dpicl_rag.server.settings import CorpusSettings
     from dpicl_rag.server.uploads import Uploads
 
+    asks = serving.reader is None and not quiet
+    serving = replace(serving, model=chosen_model(serving.model, asks=asks))
     with ExitStack() as stack:
         with console.status("Opening the corpora", quiet=quiet):
             file = _keys(keys)
@@ -123,6 +127,8 @@ def serve(
         with console.status("Loading the language model", quiet=quiet):
             memory = data_folder.memory_path(serving.ledger)
             service = open_service(served, serving, memory, **reading)
+        if service.is_toy:
+            console.note(TOY)
         limits = ServerLimits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
         app = create_app(

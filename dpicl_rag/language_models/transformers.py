@@ -18,6 +18,7 @@ from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import probe
 from dpicl_rag.language_models.attention import own_attention
 from dpicl_rag.language_models.base import Input, Progress, in_tenths
+from dpicl_rag.language_models.converted_models import SMALL
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
 from dpicl_rag.language_models.hardware import ProbeResults, faster_dtype, machine, on_this_machine
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
@@ -36,9 +37,9 @@ from dpicl_rag.language_models.turns import undisturbed
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-# Instruction models under Apache-2.0 that need no account, of 1.5, 4 and 7.6 billion parameters.
+# Instruction models under Apache-2.0 that need no account, of 4 and 7.6 billion parameters. `SMALL`
+# has 1.5.
 SIZES = {
-    "small": ("Qwen/Qwen2.5-1.5B-Instruct", "989aa7980e4cf806f80c7fef2b1adb7bc71aa306"),
     "medium": ("Qwen/Qwen3-4B-Instruct-2507", "cdbee75f17c01a7cc42f958dc650907174af0554"),
     "large": ("Qwen/Qwen2.5-7B-Instruct", "a09a35458c702b33eeacc393d103063234e8bc28"),
 }
@@ -140,7 +141,7 @@ class TransformersModel:
 
         Args:
             model: The id, the folder, or one of the sizes ``small``, ``medium`` and ``large``; see
-                `SIZES`.
+                `SIZES` and `SMALL`.
             device: Torch device; a GPU if there is one.
             dtype: Of weights, keys and values; by default 16 bits where the hardware is faster
                 with them.
@@ -320,7 +321,7 @@ class Named:
 
 
 def located(name: str | Path) -> Named:
-    """The place of a language model, found out in seconds.
+    """The place of a language model, found out in seconds; of ``small``, once it is here.
 
     A text that is a size means that size, even where a folder is called so: ``./small`` is the
     folder.
@@ -329,6 +330,8 @@ def located(name: str | Path) -> Named:
         ConfigurationError: The name is that of a chat API.
         ModelError: There is no such model, or it is out of reach.
     """
+    if name == "small":
+        return Named(str(SMALL.folder()))
     place, revision = (name, None) if isinstance(name, Path) else SIZES.get(name, (name, None))
     folder = Path(place).expanduser()
     if revision is None and folder.exists():

@@ -58,6 +58,7 @@ class Language:
         determiners: Words that stand before a noun.
         auxiliaries: Verbs that say nothing by themselves.
         day_times: Words of times that are no weekday and no month.
+        generic: Nouns that one wording of a question has and another lacks.
         bounds: Words of a time from which, or until which.
         opposites: Pairs of words: who asks for one does not ask for the other.
         abbreviations: Before a point that ends no sentence.
@@ -77,12 +78,14 @@ class Language:
     determiners: frozenset[str]
     auxiliaries: frozenset[str]
     day_times: frozenset[str]
+    generic: frozenset[str]
     bounds: frozenset[str]
     opposites: tuple[frozenset[str], ...]
     abbreviations: frozenset[str]
     closing_abbreviations: frozenset[str]
     before_numbers: frozenset[str]
     _stemmer: str
+    _polite: re.Pattern[str]
     _months: dict[str, int]
     _hours: dict[str, int]
     _times: tuple[tuple[re.Pattern[str], int], ...]
@@ -152,8 +155,12 @@ class Language:
         """
         text = " ".join(question.casefold().split())
         # "And at weekends, when do you open?"
-        sentences = map(self.without_conjunction, re.split(r"[:.!]\s", text))
+        sentences = map(self.without_conjunction, re.split(r"[:.!?]\s", text))
         clauses = [part.strip(" ¿¡") for one in sentences for part in re.split(r"[,;]\s", one)]
+        # "Could you tell me when it opens?" asks when.
+        clauses = [
+            part[match.end() :] if (match := self._polite.match(part)) else part for part in clauses
+        ]
         for kind, begins in self.asks.items():
             if any(map(begins.match, clauses)):
                 return kind
@@ -222,6 +229,21 @@ def worked_examples(language: str, kind: QuestionKind) -> tuple[WorkedExample, .
     return tuple(WorkedExample(**each) for each in shown)
 
 
+@dataclass(frozen=True)
+class FollowUp:
+    """What was said, the last question, and the same in whole words. Public."""
+
+    said: str
+    question: str
+    whole: str
+
+
+@cache
+def follow_ups(language: str) -> tuple[FollowUp, ...]:
+    """Examples of last questions of conversations, in a language."""
+    return tuple(FollowUp(**each) for each in _data("follow_ups.toml")[language])
+
+
 def _data(name: str) -> dict[str, Any]:
     return tomllib.loads(files("dpicl_rag.languages").joinpath(name).read_text("utf-8"))
 
@@ -230,6 +252,11 @@ def _data(name: str) -> dict[str, Any]:
 def languages() -> tuple[Language, ...]:
     """The languages that are known, English first."""
     return tuple(_language(code, data) for code, data in _data("languages.toml").items())
+
+
+def _beginning(ways: list[str]) -> re.Pattern[str]:
+    """Of folded text, which has no sharp s."""
+    return re.compile(rf"(?:{'|'.join(ways)})(?!\w)[\s,:]*".replace("ß", "ss"))
 
 
 def _phrases(listed: str) -> frozenset[str]:
@@ -257,9 +284,7 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         function_words=frozenset(data["function_words"].split()),
         titles=frozenset(data["titles"].split()),
         asks={
-            kind: re.compile(rf"(?:{'|'.join(data['asks'][kind])})(?!\w)")
-            for kind in QuestionKind
-            if kind in data["asks"]
+            kind: _beginning(data["asks"][kind]) for kind in QuestionKind if kind in data["asks"]
         },
         weekdays=weekdays | plurals,
         yes=frozenset(data["yes"].split()),
@@ -269,12 +294,16 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         determiners=frozenset(data["determiners"].split()),
         auxiliaries=frozenset(data["auxiliaries"].split()),
         day_times=frozenset(data["day_times"].split()),
+        generic=frozenset(data["generic"].split()),
         bounds=frozenset(data["bounds"].split()),
-        opposites=tuple(frozenset(pair.split()) for pair in data["opposites"].split(",")),
+        opposites=tuple(
+            frozenset(pair.split()) for pair in data["opposites"].casefold().split(",")
+        ),
         abbreviations=_phrases(data["abbreviations"]),
         closing_abbreviations=_phrases(data["closing_abbreviations"]),
         before_numbers=_phrases(data["before_numbers"]),
         _stemmer=data["stemmer"],
+        _polite=_beginning(data["polite"]),
         _months=months,
         _hours=hours,
         _times=tuple(

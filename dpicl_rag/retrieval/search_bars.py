@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
@@ -33,8 +33,11 @@ from dpicl_rag.retrieval.base import NoisyCount
 THRESHOLD = 0.5
 """Least cosine where none is named: chosen without a corpus, for sentence embeddings."""
 
-COARSE = tuple(hundredths / 100 for hundredths in range(79, 21, -3))
-"""0.79, 0.76, ..., 0.22: chosen without a corpus, for cosines of sentence embeddings.
+COARSE = tuple(hundredths / 100 for hundredths in range(79, 38, -3))
+"""0.79, 0.76, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
+
+DEEP = tuple(hundredths / 100 for hundredths in range(79, 21, -3))
+"""The same down to 0.22, for models that say so themselves where a unit does not tell.
 
 Mails of people who word one thing each in their own way, or in another language, are far apart; two
 texts about nothing in common are at about 0.1. Lower thresholds cost a unit nothing more."""
@@ -201,6 +204,10 @@ class NoisyThreshold(NoisyBar):
 
     units: int = UNITS
     thresholds: Sequence[float] = field(default=COARSE, repr=False)
+
+    def deeper(self) -> NoisyThreshold:
+        """The same with `DEEP` thresholds, where its own are the usual ones."""
+        return replace(self, thresholds=DEEP) if tuple(self.thresholds) == COARSE else self
 
     def looks(self, adjacency: Adjacency) -> int:
         """One; a replaced unit leaves one bin and enters another, so two counts move."""

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from dpicl_rag import Ledger
-from dpicl_rag.language_models.defaults import default_folder
+from dpicl_rag.language_models.converted_models import DEFAULT
 from tests.support.chroma_server import free_port
 from tests.support.containers import Room, commands, compose, health_check, last
 
@@ -44,7 +44,7 @@ def room():
         made.port = port
         made.build()
         # The container would convert it: half a minute for the same files.
-        model = default_folder()
+        model = DEFAULT.folder()
         cache = folder / "data" / "cache" / "dpicl-rag"
         shutil.copytree(model, cache / model.name)
         if made.isolated:

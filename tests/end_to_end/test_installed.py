@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.language_models.defaults import MODEL
+from dpicl_rag.language_models.converted_models import DEFAULT
 from dpicl_rag.retrieval.embeddings import _DEFAULT as EMBEDDER
 from tests.support.chroma_server import free_port
 from tests.support.hub import served_hub
@@ -77,7 +77,7 @@ def notes(tmp_path):
 
 
 def test_it_answers_without_a_second_step(run, notes):
-    repositories = {one.repository: one.folder() for one in (MODEL, EMBEDDER)}
+    repositories = {one.repository: one.folder() for one in (DEFAULT.pinned, EMBEDDER)}
     with served_hub(repositories) as hub:
         filled = run("ingest", notes, "--corpus", "notes", "--yes", hub=hub.url)
         assert filled.returncode == 0, filled.stderr
@@ -91,7 +91,7 @@ def test_it_answers_without_a_second_step(run, notes):
     # Files by their pinned revisions, and nothing else.
     pinned = {
         f"/{one.repository}/resolve/{one.revision}/{file}"
-        for one in (MODEL, EMBEDDER)
+        for one in (DEFAULT.pinned, EMBEDDER)
         for file in one.files
     }
     assert {path for _, path, _ in hub.asked} == pinned

@@ -12,7 +12,8 @@ from huggingface_hub import constants
 
 from dpicl_rag.errors import ConfigurationError, DPICLError, ModelError
 from dpicl_rag.language_models import transformers
-from dpicl_rag.language_models.defaults import MODEL, default_folder, is_toy
+from dpicl_rag.language_models.converted_models import DEFAULT, SMALL, QuantisedModel
+from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.openai_compatible.openai_model import _tokenizer
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -98,11 +99,40 @@ def test_one_sentence_where_neither_is_to_be_had():
 
 def test_a_converted_model_needs_neither(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("dpicl_rag.language_models.defaults.MODEL", replace(MODEL, package="none"))
-    folder = tmp_path / "dpicl-rag" / f"SmolLM2-135M-Instruct-{MODEL.sha256[:12]}"
+    there = QuantisedModel(replace(DEFAULT.pinned, package="none"), "float32")
+    folder = tmp_path / "dpicl-rag" / f"SmolLM2-135M-Instruct-{there.pinned.sha256[:12]}"
+    assert not there.is_here
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
-    assert default_folder() == folder
+    assert there.is_here
+    assert there.folder() == folder
+
+
+def test_small_is_fetched_by_its_hash_and_converted_once(tmp_path, monkeypatch):
+    file = tmp_path / "coder" / next(iter(SMALL.pinned.files))
+    file.parent.mkdir()
+    file.write_bytes(b"quantised")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = []
+
+    def convert(source, folder, dtype):
+        made.append((source.read_bytes(), dtype))
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+
+    monkeypatch.setattr("dpicl_rag.language_models.converted_models._convert", convert)
+    with served_hub({SMALL.pinned.repository: tmp_path / "coder"}) as hub:
+        ask_hub(monkeypatch, hub.url)
+        with pytest.raises(ModelError, match="was expected, and is not loaded"):
+            transformers.located("small")
+        assert made == []
+        sha256 = hashlib.sha256(b"quantised").hexdigest()
+        pinned = replace(SMALL.pinned, files={file.name: sha256})
+        other = QuantisedModel(pinned, SMALL.dtype)
+        monkeypatch.setattr(transformers, "SMALL", other)
+        found = transformers.located("small")
+    assert transformers.located("small") == found == transformers.Named(str(other.place))
+    assert made == [(b"quantised", "bfloat16")]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +149,7 @@ def test_the_name_of_a_chat_api_is_told_at_once(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "openai/gpt-oss-20b", "google/gemma-2-2b-it", "org/o1-clone", "olmo", "small"]
+    "name", ["gpt2", "openai/gpt-oss-20b", "google/gemma-2-2b-it", "org/o1-clone", "olmo", "medium"]
 )
 def test_names_of_open_models_are_looked_up(name, monkeypatch):
     monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda *_: True)
@@ -131,11 +161,13 @@ def test_names_of_open_models_are_looked_up(name, monkeypatch):
     [
         ("org/model", "hub cannot be reached"),
         ("medium", "hub cannot be reached"),
+        ("small", "not here yet, and the Hugging Face hub cannot be reached"),
         ("./small", "no model at ./small"),
         ("no such id", "has no model"),
     ],
 )
-def test_what_is_not_there_is_asked_for_once(name, said, monkeypatch):
+def test_what_is_not_there_is_asked_for_once(name, said, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("a second try"))
     with pytest.raises(ModelError, match=said) as caught:
         TransformersModel.load(name)
@@ -170,7 +202,10 @@ def test_a_size_is_no_folder_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small").mkdir()
     monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda *_: True)
-    assert transformers.located("small").place == "Qwen/Qwen2.5-1.5B-Instruct"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    SMALL.place.mkdir(parents=True)
+    (SMALL.place / "config.json").write_text("{}")
+    assert transformers.located("small").place == str(SMALL.place)
     assert transformers.located("./small").place == "small"
     assert transformers.located(Path("small")).place == "small"
 
@@ -187,7 +222,7 @@ def test_the_default_is_a_toy(default_model):
 def test_the_packages_bring_what_is_pinned():
     from dpicl_rag.retrieval.embeddings import _DEFAULT
 
-    for pinned in (MODEL, _DEFAULT):
+    for pinned in (DEFAULT.pinned, _DEFAULT):
         folder = pinned.folder()
         found = {file: hashlib.sha256((folder / file).read_bytes()) for file in pinned.files}
         assert {file: one.hexdigest() for file, one in found.items()} == pinned.files

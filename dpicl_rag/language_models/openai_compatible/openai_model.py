@@ -140,11 +140,11 @@ def _tokenizer(names: Sequence[object]) -> HuggingFaceTokenizer:
     """
     import transformers
 
-    from dpicl_rag.language_models.defaults import default_folder
+    from dpicl_rag.language_models.converted_models import DEFAULT
 
     given = [name for name in dict.fromkeys(names) if isinstance(name, str) and name]
     for name in given:
-        place = str(default_folder()) if name == "default" else name
+        place = str(DEFAULT.folder()) if name == "default" else name
         try:
             if not (Path(place).is_absolute() or Path(place).exists()):
                 weights.answers_for(place)  # a loader would try for most of a minute

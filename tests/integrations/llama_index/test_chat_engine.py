@@ -23,7 +23,7 @@ from tests.integrations.llama_index.support import (
 )
 
 FOLLOW_UP = "And where is it on Fridays?"
-WHOLE = f"{QUESTION} {FOLLOW_UP}"  # the model, which says nothing of sense, is of no help
+WHOLE = FOLLOW_UP  # the model, which says nothing of sense, is of no help
 
 
 @pytest.fixture

@@ -18,11 +18,12 @@ from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Support, SupportCount, Witness
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.knowledge import Entry
+from dpicl_rag.knowledge import AnswerMemory, Entry
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import NoisyCount
+from tests.support.scripted_model import ScriptedModel
 
 SIZE, END = 16, 15
 COUNT = 0.04  # rho of one support count at epsilon 8
@@ -228,7 +229,7 @@ def test_a_confirmed_proposal_is_released_whatever_else_is(agreement):
     assert (found.text, found.supported, found.by) == ("d", True, "memory")
 
 
-EARLIER = "Ada: How long does a refund take?"
+EARLIER = "Ada: What does a refund take?"
 
 
 def briefly(model, text, **settings):
@@ -268,7 +269,7 @@ def memory_of(*entries):
 def test_what_was_released_before_is_put_to_the_documents_as_it_was(
     tiny_model, said, released, asked_before, named
 ):
-    tokenizer, question = tiny_model.tokenizer, briefly(tiny_model, "When does it arrive?")
+    tokenizer, question = tiny_model.tokenizer, briefly(tiny_model, "What arrives?")
     first = Proposal(tuple(tokenizer.encode(f" {said}")), (), question.prompt.suffix)
     nearest = [entry("It is something else."), entry(released)]
     found = as_before(question, first, nearest, 0)
@@ -321,12 +322,12 @@ def test_experts_that_name_the_same_confirm_it(monkeypatch, naming, found, confi
 def test_what_was_drawn_was_not_counted(tiny_model, drawn):
     first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), ())
     earlier = replace(entry("A refund takes 9 days."), drawn=drawn)
-    found = as_before(briefly(tiny_model, "When?"), first, [earlier], 0)
+    found = as_before(briefly(tiny_model, "What of a refund?"), first, [earlier], 0)
     assert found.counted == (not drawn)
 
 
 def test_an_earlier_question_that_leaves_less_to_read_is_not_put_again(tiny_model):
-    question = briefly(tiny_model, "When?")
+    question = briefly(tiny_model, "What of a refund?")
     first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), ())
     nearest = [entry("A refund takes 9 days.")]
     most = question.worded(EARLIER).allowance
@@ -337,9 +338,9 @@ def test_an_earlier_question_that_leaves_less_to_read_is_not_put_again(tiny_mode
 @pytest.mark.parametrize(
     ("nearest", "agreement", "released", "words"),
     [
-        (True, "auto", True, f"It is late. When? {EARLIER}"),
-        (True, "off", False, "It is late. When?"),
-        (False, "auto", False, "It is late. When?"),
+        (True, "auto", True, f"It is late. What of a refund? {EARLIER}"),
+        (True, "off", False, "It is late. What of a refund?"),
+        (False, "auto", False, "It is late. What of a refund?"),
     ],
 )
 def test_the_public_row_is_asked_again_in_brief(
@@ -350,38 +351,38 @@ def test_the_public_row_is_asked_again_in_brief(
 
     def propose(question, *_):
         asked.append(question.text)
-        said = " 9 days." if question.text == "When?" else " It is late."
+        said = " 9 days." if question.text == "What of a refund?" else " It is late."
         return Proposal(tuple(tiny_model.tokenizer.encode(said)), (), question.prompt.suffix)
 
     monkeypatch.setattr(proposals, "propose", propose)
-    question = briefly(tiny_model, "It is late. When?", agreement=agreement)
+    question = briefly(tiny_model, "It is late. What of a refund?", agreement=agreement)
     memory = memory_of(entry("A refund takes 9 days.")) if nearest else memory_of()
     found, sought = proposal_for(question, memory, tiny_model, (), ())
     assert found.counted == released
     assert sought == words
-    assert asked == ["It is late. When?", *(["When?"] if released else [])]
+    assert asked == ["It is late. What of a refund?", *(["What of a refund?"] if released else [])]
 
 
 def test_of_many_sentences_that_ask_the_last_is_asked_too(tiny_model, monkeypatch):
     asked = []
     monkeypatch.setattr(proposals, "propose", lambda question, *_: asked.append(question.text))
-    question = briefly(tiny_model, "Hello. Is it late? When?")
+    question = briefly(tiny_model, "Hello. Is it late? What of a refund?")
     found = proposal_for(question, memory_of(entry("It is up to you.")), tiny_model, (), ())
     assert found == (None, question.text)
-    assert asked == [question.text, "Is it late? When?", "When?"]
+    assert asked == [question.text, "Is it late? What of a refund?", "What of a refund?"]
 
 
 @pytest.mark.parametrize(
     ("answers", "question", "named"),
     [
-        (["A refund takes 9 days."], "Is it late? When?", "9 days"),
-        (["It is up to you.", "9 days."], "Is it late? When?", "9 days"),
-        (["Marrowby.", "9 days."], "Is it late? When?", "Marrowby"),
+        (["A refund takes 9 days."], "It is late. What of a refund?", "9 days"),
+        (["It is up to you.", "9 days."], "It is late. What of a refund?", "9 days"),
+        (["Marrowby.", "9 days."], "It is late. What of a refund?", "Marrowby"),
         # What is asked is no news, and who asks how asks for more than a name.
-        (["A refund takes 9 days."], "Is it after 9 days?", None),
-        (["A refund takes 9 days."], "How do I get it?", None),
-        (["It is up to you."], "Is it late? When?", None),
-        (["Rosalind " * 60], "Who?", None),  # longer than an answer
+        (["A refund takes 9 days."], "What of a refund after 9 days?", None),
+        (["A refund takes 9 days."], "How do I get a refund?", None),
+        (["It is up to you."], "It is late. What of a refund?", None),
+        (["Rosalind " * 60], "What of a refund?", None),  # longer than an answer
     ],
 )
 def test_what_a_near_answer_names_is_asked_for(tiny_model, answers, question, named):
@@ -405,7 +406,7 @@ def test_what_a_near_answer_names_is_asked_for(tiny_model, answers, question, na
         # The memory's own words, put together otherwise.
         ("It takes days.", [entry("A refund takes 9 days.").text], "9 days"),
         # It says nothing that was not asked.
-        ("When?", ["The town of Marrowby"], "9 days"),
+        ("What of a refund?", ["The town of Marrowby"], "9 days"),
     ],
 )
 def test_a_proposal_that_public_knowledge_has_comes_first(
@@ -419,9 +420,80 @@ def test_a_proposal_that_public_knowledge_has_comes_first(
 
     monkeypatch.setattr(proposals, "propose", propose)
     memory = memory_of(entry("A refund takes 9 days."))
-    found, sought = proposal_for(briefly(tiny_model, "When?"), memory, tiny_model, (), known)
+    found, sought = proposal_for(
+        briefly(tiny_model, "What of a refund?"), memory, tiny_model, (), known
+    )
     assert found.named == named
-    assert sought == f"When? {EARLIER}"
+    assert sought == f"What of a refund? {EARLIER}"
+
+
+LIFT = "Is the lift working?"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Until when is the lift out of order?", "No, the lift is out of order."),
+        ("Until when is the lift out of order?", "The lift is out of order until 14 March."),
+        ("Who repairs the lift?", "No, the lift is out of order."),
+        ("Is the pool open?", "No, the lift is out of order."),
+    ],
+)
+def test_an_answer_to_another_question_is_not_proposed(tiny_model, monkeypatch, asked, said):
+    """The public row says again what it read; documents would say so too."""
+    before = replace(entry("No, the lift is out of order."), question=LIFT)
+    later = replace(entry("The lift is out of order until 14 March."), question=LIFT)
+
+    def propose(question, *_):
+        return Proposal(tuple(tiny_model.tokenizer.encode(said)), (), question.prompt.suffix)
+
+    monkeypatch.setattr(proposals, "propose", propose)
+    found = proposal_for(
+        briefly(tiny_model, asked), memory_of(before, later), tiny_model, (), [before.text]
+    )
+    assert found == (None, asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "proposed"),
+    [
+        ("When does it open?", "It opens at half past six.", True),
+        ("When does it open?", "It opens.", False),
+        ("Until when is it closed?", "It is closed.", False),
+        ("How much is it?", "It is much.", False),
+        ("Who has the key?", "The key is there.", False),
+        ("Who has the key?", "Ada Holm has the key.", True),
+        ("Is it open?", "It is a pool.", False),
+        ("Is it open?", "Yes, it is.", True),
+        ("Why is it closed?", "It is repaired.", True),
+    ],
+)
+def test_what_is_of_another_kind_is_no_answer(tiny_model, monkeypatch, asked, said, proposed):
+    def propose(question, *_):
+        return Proposal(tuple(tiny_model.tokenizer.encode(said)), (), question.prompt.suffix)
+
+    monkeypatch.setattr(proposals, "propose", propose)
+    found, _ = proposal_for(briefly(tiny_model, asked), None, tiny_model, (), [said])
+    assert (found is not None) == proposed
+
+
+@pytest.mark.parametrize("about", ["lift", "garden"])
+def test_what_was_not_asked_is_neither_proposed_nor_remembered(tmp_path, about):
+    """A fake model that says what it read before, whatever is asked."""
+    said = "No, the lift is out of order."
+    model = ScriptedModel({"lift": said, "garden": "Nobody knows."})
+    documents = [Document(f"The {about} of number {n}.", f"unit-{n}") for n in range(40)]
+    with AnswerMemory(tmp_path / "memory", "mail", least=-1.0) as memory:
+        memory.remember(LIFT, said, epsilon=2.0, delta=1e-5)
+        settings = {"corpus": "mail", "knowledge": memory, "epsilon": 8.0, "max_tokens": 12}
+        asking = PrivateContextLLM(model, **settings)
+        answer = asking.answer("Until when is the lift out of order?", documents)
+        assert answer.by != "memory"
+        if about == "garden":  # which do not say it of themselves
+            assert not answer.supported
+            assert [entry.question for entry in memory.entries()] == [LIFT]
+        again = asking.answer(f"Please tell me: {LIFT}", documents)
+        assert (again.by == "memory") == (about == "lift")
 
 
 def test_what_was_agreed_on_passes_at_two_sigmas(monkeypatch):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dpicl_rag.answering.canonical_form import asks_how, canonical_form, short_form
 from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.languages.languages import language_of
 
 
 def short(question, sentence):
@@ -43,6 +44,24 @@ REFUND, NAME = "After how many days does a refund arrive?", "What is the Breezer
 )
 def test_names_and_numbers_that_the_question_lacks(question, sentence, form):
     assert short(question, sentence) == form
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "form"),
+    [
+        ("How much is a place?", "It costs 45 EUR per month", "45 EUR"),
+        (
+            "Warum fällt das Gas aus?",
+            "Es gibt Arbeiten der Stadtwerke",
+            "Es gibt Arbeiten der Stadtwerke",
+        ),
+        ("Wann fällt das Gas aus?", "Das Gas wird 12 Uhr abgestellt", "12 Uhr"),
+        ("Wie lange dauert es?", "Es dauert 9 Werktage im Mai", "9 Werktage Mai"),
+        ("Wer leitet den Chor?", "Den Chor leitet Jorun Haas", "Jorun Haas"),
+    ],
+)
+def test_short_forms_end_at_a_phrase(question, sentence, form):
+    assert short_form(sentence, content_words(question), language_of(question)) == form
 
 
 @pytest.mark.parametrize(

@@ -167,13 +167,17 @@ def test_the_language_of_a_text(text, code):
             ("Until 14 March.", "Until March 14th.", "Bis 14. März.", "Until 2026-03-14.",
              "Jusqu'au 14 mars.", "Hasta el 14 de marzo.", "Fino al 14 marzo."),
         ),
-        ("On which day is the meeting?", ("Thursday",), ("Thursdays.", "Am Donnerstag.", "Le jeudi.")),
+        ("On which day is it?", ("Thursday",), ("Thursdays.", "Am Donnerstag.", "Le jeudi.")),
         (
             "How much is a place?",
             ("45 EUR",),
             ("It costs 45 EUR per month.", "45 euros.", "€45.", "Forty-five euros.", "45,00 €"),
         ),
-        ("How long does it take?", ("9 working days",), ("Nine working days.", "9 working days, we hope.")),
+        (
+            "How long does it take?",
+            ("9 working days",),
+            ("Nine working days.", "9 working days, we hope."),
+        ),
         (
             "Who handles invoices?",
             ("Okafor",),

@@ -92,7 +92,7 @@ def test_both_interfaces_give_the_same_answer_and_take_it_from_one_budget(runnin
     assert status.questions == 2
 
 
-def test_a_conversation_is_asked_as_a_whole_question(running):
+def test_a_conversation_is_asked_by_its_last_question(running):
     turns = [
         {"role": "developer", "content": "Be brief."},
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": QUESTION}]},
@@ -104,7 +104,7 @@ def test_a_conversation_is_asked_as_a_whole_question(running):
         {"role": "user", "content": "And who works there?"},
     ]
     found = respond(running, input=turns).json()
-    assert found["question"] == f"{QUESTION} And who works there?"
+    assert found["question"] == "And who works there?"  # never two in one
     assert found["instructions"] == "Be brief."
     first = json.loads(
         respond(running, input=turns, stream=True).text.split("data: ")[1].split("\n")[0]
