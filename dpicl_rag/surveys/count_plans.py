@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
@@ -58,6 +58,44 @@ def tally_search(
         search = search.limited(config.max_calls)
     search = PoissonSampledRetriever(search, sample)
     return search.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
+
+
+@dataclass(frozen=True, slots=True)
+class YesCount:
+    """The counts of a count: of the units that say yes, and of all that were asked. Public.
+
+    Attributes:
+        said: Noise on those that say yes, whom alone it moves.
+        units: Noise on all of them: misreading grows with their number.
+    """
+
+    said: Histogram
+    units: Histogram
+
+    @property
+    def rho(self) -> float:
+        """Price of both for any unit, zCDP."""
+        return self.said.rho + self.units.rho
+
+    @property
+    def noise(self) -> DiscreteGaussian:
+        """Noise on the units that say yes."""
+        return self.said.noise
+
+
+def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -> Plan[YesCount]:
+    """The plan of a count; see `tally_plan`."""
+    whole = tally_plan(config, stability, search_rho, 1)
+    for_units = SHARES.counted_units * whole.mechanism.rho
+    counts = YesCount(
+        *(
+            Histogram.within(rho, 1, 1, stability, config.adjacency)
+            for rho in ((whole.mechanism.rho - for_units) * _ROUNDING, for_units)
+        )
+    )
+    units = Price("units", counts.units.rho, "noise on the number of units")
+    said = Price("counts", counts.said.rho, "noise on those that say yes, who alone pay it")
+    return replace(whole, mechanism=counts, parts=(whole.parts[0], units, said))
 
 
 def tally_plan(
