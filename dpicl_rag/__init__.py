@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dpicl_rag.mechanisms.randomness import NotPrivateWarning
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.prompts import Example, PromptTemplate
+    from dpicl_rag.rehearsal import Rehearsal
     from dpicl_rag.requests import Request
     from dpicl_rag.results import PrivateAnswer, PrivateLabel
     from dpicl_rag.retrieval import (
@@ -76,6 +77,7 @@ __getattr__, __dir__ = importing(
         "private_context_llm": "PrivateContextLLM",
         "prompts": "Example PromptTemplate",
         "corpora": "Corpus",
+        "rehearsal": "Rehearsal",
         "requests": "Request",
         "results": "PrivateAnswer PrivateLabel",
         "retrieval": "CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
@@ -127,6 +129,7 @@ __all__ = [
     "PromptTemplate",
     "PublicDocuments",
     "RayModel",
+    "Rehearsal",
     "ReplyCache",
     "Request",
     "Stability",

@@ -30,6 +30,7 @@ from dpicl_rag.ledger.budgets import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.rehearsal import Rehearsal, rehearsal_of
 from dpicl_rag.requests import AnswerFields, Kind, Request, Turn
 from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_name_of
@@ -372,11 +373,23 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
                 "a reader reads documents when a question is asked; leave the reader out to read "
                 "them for a model beforehand"
             )
-        config, prompt = self.config, self._run(Request.of("answer")).prompt("?")
+        config, prompt = self.config, self._run(Request.of("answer")).question("?").prompt
         allowance = prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
         given = GivenDocuments(documents, privacy_unit=config.privacy_unit)
         experts = one_each(group_by_unit(given.retrieve("")))
         return read_ahead(self.model, prompt, experts, allowance, on_progress)
+
+    @property
+    def rehearsal(self) -> Rehearsal:
+        """What the model can be trusted with, found out on public documents that ship with this.
+
+        The first time takes about a minute on a laptop's processor, and is kept for good. It is
+        free: neither the corpus nor the ledger is looked at.
+
+        Raises:
+            EngineUnavailableError: The model's engine does not answer.
+        """
+        return rehearsal_of(self.model)
 
     def budget_left(self, corpus: str | None = None) -> float | None:
         """Rho (zCDP) left to the corpus or the caller, whichever is less; None without a limit.

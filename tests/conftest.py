@@ -102,11 +102,18 @@ def fixed_coins(request, monkeypatch):
     monkeypatch.setattr(randomness, "secrets", fixed)
 
 
+_CACHES = ("stores.cached_vectors.user_cache_dir", "rehearsal.kept_rehearsals.user_cache_path")
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    """No vectors of collections are kept where the user's are."""
+    """No vectors of collections and no rehearsals are kept where the user's are."""
     folder = tmp_path_factory.getbasetemp() / "cache"
-    monkeypatch.setattr("dpicl_rag.stores.cached_vectors.user_cache_dir", lambda *_, **__: folder)
+    for place in (
+        "stores.cached_vectors.user_cache_dir",
+        "rehearsal.kept_rehearsals.user_cache_path",
+    ):
+        monkeypatch.setattr(f"dpicl_rag.{place}", lambda *_, **__: folder)
 
 
 @pytest.fixture(scope="session")

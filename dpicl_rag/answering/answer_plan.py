@@ -49,13 +49,17 @@ LabelMethod = Callable[[Budget], tuple[Mechanism, bool]]
 """Makes a mechanism for a budget, and says whether experts are read without a question too."""
 
 
-def with_agreement(config: PrivacyConfig, stability: Stability, *, speaks: bool) -> PrivacyConfig:
+def with_agreement(
+    config: PrivacyConfig, stability: Stability, *, speaks: bool, silent: bool = False
+) -> PrivacyConfig:
     """The settings of one answer: whether experts are asked for whole sentences is decided.
 
     Args:
         config: Public settings.
         stability: From the corpus to the units that are found.
         speaks: Whether rows of the engine can go on each by itself.
+        silent: Whether experts can say that their document does not tell. Where they do not agree
+            then, no token is drawn: the public row says nothing, too.
 
     Raises:
         ConfigurationError: The settings ask for sentences and cannot have them, or do not fit the
@@ -70,7 +74,8 @@ def with_agreement(config: PrivacyConfig, stability: Stability, *, speaks: bool)
         return config
     # Where all units pay the same, all would pay for every count of the ladder.
     asks = speaks and accounts_individually(config, _to_experts(config, stability))
-    return config.model_copy(update={"agreement": "auto" if asks else "off"})
+    agreement = "off" if not asks else "only" if silent else "auto"
+    return config.model_copy(update={"agreement": agreement})
 
 
 def accounts_individually(config: PrivacyConfig, stability: Stability) -> bool:
@@ -89,7 +94,12 @@ def accounts_individually(config: PrivacyConfig, stability: Stability) -> bool:
 
 
 def planned_answer(
-    config: PrivacyConfig, search: Search, *, booked: bool, proposed: bool = False
+    config: PrivacyConfig,
+    search: Search,
+    *,
+    booked: bool,
+    proposed: bool = False,
+    keys: int | None = None,
 ) -> tuple[Search, Plan[Mechanism]]:
     """The search of an answer with the noise that its share pays for, and the answer's plan.
 
@@ -98,13 +108,16 @@ def planned_answer(
         search: Finds its units; noise that was set stays.
         booked: Whether a ledger books the answer.
         proposed: Whether public knowledge proposes an answer, which is counted too.
+        keys: Of one unit, at most, where keys alone are counted and not whole sentences first.
     """
     part = SHARES.search_beside_agreement
     if config.agreement == "off":
         part = SHARES.search_of_proposal if proposed else 1.0
     search = search.within(part * config.rho(booked=booked), config.adjacency)
-    price, counts = search.rho(config.adjacency), 2 if proposed else 1
-    return search, answer_plan(config, search.stability, price, counts, booked=booked)
+    price = search.rho(config.adjacency)
+    # A proposal, and what is drawn.
+    counts = int(proposed) + int(config.agreement != "only")
+    return search, answer_plan(config, search.stability, price, counts, booked=booked, keys=keys)
 
 
 def answer_plan(
@@ -114,6 +127,7 @@ def answer_plan(
     counts: int = 1,
     *,
     booked: bool = False,
+    keys: int | None = None,
 ) -> Plan[Mechanism]:
     """The plan of an answer of up to ``max_tokens`` draws.
 
@@ -123,6 +137,7 @@ def answer_plan(
         search_rho: zCDP rho that the search costs any unit at most.
         counts: Of support, at most.
         booked: Whether a ledger books what thresholds cost.
+        keys: See `planned_answer`.
 
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
@@ -130,13 +145,13 @@ def answer_plan(
     assert config.agreement is not None
     whole = config.rho(booked=booked)
     support = None
-    if config.unsupported != "ignore":
+    if config.unsupported != "ignore" and counts:
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
         part = 1.0 if config.agreement == "off" else SHARES.support_beside_agreement
         support = SupportCount.within(part * SHARES.counting(whole), moved)
     beside = search_rho + (0.0 if support is None else counts * support.rho)
     delta = config.threshold_delta(booked=booked)
-    ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked)
+    ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked, keys=keys)
     individual = accounts_individually(config, _to_experts(config, stability))
     if ladder is not None and not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
@@ -254,6 +269,7 @@ def _ladder(
     delta: float,
     *,
     booked: bool,
+    keys: int | None,
 ) -> Ladder | None:
     """Counts of whole answers; those of all sentences together leave some of ``most``.
 
@@ -264,13 +280,18 @@ def _ladder(
         most: The same without its search and the counts of support.
         delta: Of all thresholds.
         booked: Whether a ledger books what thresholds cost.
+        keys: See `planned_answer`.
     """
     if config.agreement == "off" or most <= 0:
         return None
-    rho = min(SHARES.agreement * whole, _MOST_OF_AGREEMENT * most) / config.sentences
+    # Nothing is drawn token by token where only agreement answers.
+    part = 1.0 if config.agreement == "only" else SHARES.agreement
+    rho = min(part * whole, _MOST_OF_AGREEMENT * most) / config.sentences
     own, reach = delta / config.sentences, (_to_experts(config, stability), config.adjacency)
     if booked:
-        return Ladder.behind_top_count(rho, own, *reach)
+        return Ladder.behind_top_count(rho, own, *reach, keys)
+    if keys is not None:
+        return Ladder.of_keys(rho, own, keys, *reach)
     return Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)
 
 

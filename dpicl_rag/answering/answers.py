@@ -20,10 +20,10 @@ from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import Proposal, proposal_for
-from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
+from dpicl_rag.answering.wordings import wordings
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.readers.no_writer import NoWriter
@@ -31,6 +31,7 @@ from dpicl_rag.language_models.readers.notes import notes, polished
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.prompts import plain
+from dpicl_rag.rehearsal.rehearsing import says_nothing
 from dpicl_rag.requests import Request
 from dpicl_rag.results import UNSUPPORTED, PrivateAnswer, ReleasedBy, StoppedBy
 from dpicl_rag.retrieval.retrievers import Documents
@@ -49,7 +50,7 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
     if is_small_talk(question):
         corpus = run.booked_under(search.corpus_name)
         return public_reply(question, run.model, run.reader, run.config, corpus)
-    config = with_agreement(run.config, search.stability, speaks=run.speaks)
+    config = _config(search, run)
     question = whole_question(question, request.turns, run.model, run.reader)
     run.require_memory(search)
     return _drawn(question, search, replace(run, config=config), fresh=request.fresh)
@@ -60,9 +61,14 @@ def plan_of_answer(
 ) -> tuple[Plan[Mechanism], int | None]:
     """The plan of an answer, and about how many units are read for it."""
     search = run.search(documents)
-    config = with_agreement(run.config, search.stability, speaks=run.speaks)
-    search, plan = planned_answer(config, search, booked=run.booked)
+    run = replace(run, config=_config(search, run))
+    keys = run.question(plain(request.question or "?")).keys_counted
+    search, plan = planned_answer(run.config, search, booked=run.booked, keys=keys)
     return plan, search.aim
+
+
+def _config(search: Search, run: PrivateRun) -> PrivacyConfig:
+    return with_agreement(run.config, search.stability, speaks=run.speaks, silent=run.silent)
 
 
 def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> PrivateStream:
@@ -70,7 +76,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
     config, reader, memory = run.config, run.reader, run.knowledge.memory
     corpus = run.booked_under(search.corpus_name)
     model = copying(run.model, config.copy_bias)
-    asked = Question(question, run.template, model, config, run.form)
+    asked = run.question(question, model)
     form = form_of(run.template, config.stop)
     reading = None if reader is None else notes(reader, question, run.template.note)
     polish = partial(polished, reader, question) if reader is not None and config.polish else None
@@ -84,9 +90,11 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
     sought = question
     if informed and not fresh and config.unsupported != "ignore":
         proposal, sought = proposal_for(asked, memory, informed_model, informed, known)
-    search, plan = planned_answer(config, search, booked=run.booked, proposed=proposal is not None)
+    proposed, keys = proposal is not None, asked.keys_counted
+    search, plan = planned_answer(config, search, booked=run.booked, proposed=proposed, keys=keys)
     plan.warn_of_few_units(search)
-    experts = run.experts(sought, search, plan, asked.digest, reading)
+    others = wordings(question, model)[1:] if asked.silent else ()
+    experts = run.experts((sought, *others), search, plan, asked.digest, reading)
     spend, coins = experts.spend, run.randomness  # an ended stream keeps no documents
     support = None
     if plan.support is not None:
@@ -131,7 +139,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
         max_tokens=config.max_tokens,
         start=run.template.answer_prefix,
         question=question,
-        held=config.unsupported == "refuse" or polish is not None,
+        held=config.unsupported == "refuse" or polish is not None or asked.silent,
         close=experts.close,
         finish=finish,
     )
@@ -171,13 +179,14 @@ class _Finish:
         confirmed = self.support is not None and self.support.confirmed
         only_agreement = self.whole is not None and self.whole.only_agreement
         supported = None
+        nothing = says_nothing(text)
         if agreed is not None:
             supported = True  # by what it is
-        elif whole and (confirmed or only_agreement):
-            supported = confirmed
+        elif whole and (confirmed or only_agreement or nothing):
+            supported = confirmed and not nothing
         elif whole and self.support is not None:
             supported = self.support.decide(tokens)
-        if (only_agreement or self.config.unsupported == "refuse") and not supported:
+        if (nothing or only_agreement or self.config.unsupported == "refuse") and not supported:
             # Whether documents support it was not asked where the engine was gone.
             text = "" if stopped == "unavailable" else UNSUPPORTED
         by: ReleasedBy | None = "agreement" if agreed else "memory" if confirmed else None

@@ -19,6 +19,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words, digits_for_words
+from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.languages.languages import QuestionKind
 from dpicl_rag.normal_forms import normal_form
 
 CanonicalForm = Callable[[str], str | None]
@@ -132,44 +134,72 @@ class SentenceVote:
     """The vote of one expert. Private.
 
     Attributes:
-        sentence: Its whole sentence, in canonical form; None where names and numbers are all.
-        short: The names and numbers of it; the sentence where the question asks for more.
+        sentence: Its whole sentence, in canonical form; None where keys are all.
+        keys: What it has in common with other wordings: the time that was asked for, names and
+            numbers, or the sentence where the question asks for more. At least one.
         words: Content words of the sentence that the question has not.
-        named: The same of ``short``.
+        named: The same of ``keys``.
+        of_kind: Whether the keys are of the kind that the question asks for, see `AnswerKeys`: a
+            document may state them in other words.
     """
 
     sentence: str | None = field(repr=False)
-    short: str = field(repr=False)
+    keys: tuple[str, ...] = field(repr=False)
     words: frozenset[str] = field(repr=False)
     named: frozenset[str] = field(repr=False)
+    of_kind: bool = False
 
-    def within(self, document: Set[str]) -> SentenceVote | None:
+    @property
+    def short(self) -> str:
+        """The keys in one."""
+        return ", ".join(self.keys)
+
+    def within(
+        self, document: Set[str], states: Callable[[str], bool] | None = None
+    ) -> SentenceVote | None:
         """The part of it that a document with these words carries; None if that is nothing.
 
         "You need to calculate 9 working days" may be said of a document that calculates nothing.
+
+        Args:
+            document: Content words of it.
+            states: Whether it states a key, in whatever form; None asks for the words of the keys.
         """
-        if self.words <= document:
-            return self
-        return replace(self, sentence=None) if self.named <= document else None
+        whole = self.sentence if self.words <= document else None
+        if states is None:
+            return replace(self, sentence=whole) if whole or self.named <= document else None
+        if keys := tuple(key for key in self.keys if states(key)):
+            return replace(self, sentence=whole, keys=keys)
+        return None if whole is None else replace(self, keys=(whole,), of_kind=False)
 
 
-def vote_for(sentence: str, question: str, form: CanonicalForm) -> SentenceVote | None:
+def vote_for(
+    sentence: str, question: str, form: CanonicalForm, *, by_parts: bool = False
+) -> SentenceVote | None:
     """The vote for a sentence; None of what cannot be read, without an error.
 
     Args:
         sentence: What is said.
         question: Public text.
         form: Canonical form of an answer; one of one's own is the only one.
+        by_parts: Whether words of reasons, ways and lists are keys, too.
     """
     asked = content_words(question)
     try:
         key, words = form(sentence), content_words(sentence) - asked
         if not isinstance(key, str) or not key.strip():
             return None
-        shortens = form is canonical_form and not asks_how(question)
-        short = short_form(key, asked) if shortens else key
+        if form is not canonical_form:
+            return SentenceVote(key, (key,), words, words)
+        of_question = answer_keys(question)
+        short = key if asks_how(question) else short_form(key, asked)
+        named = short != key and of_question.kind is QuestionKind.OTHER
+        if of_question.by_value or (by_parts and not named):
+            if keys := of_question.of(sentence):
+                return SentenceVote(key, keys, words, content_words(" ".join(keys)), of_kind=True)
+            short = key
         return SentenceVote(
-            key, short, words, words if short == key else content_words(short) - asked
+            key, (short,), words, words if short == key else content_words(short) - asked
         )
     except Exception:
         return None  # one unit's words

@@ -105,7 +105,7 @@ class OpenAccount(Protocol):
 
 @enough_memory()
 def gather(
-    question: str,
+    questions: Sequence[str],
     search: Search,
     plan: Plan[M],
     open_account: OpenAccount,
@@ -124,7 +124,7 @@ def gather(
     silent and causes no error.
 
     Args:
-        question: Public text.
+        questions: What is searched with: one question in several wordings. Public.
         search: Finds the units.
         plan: What the answer may cost.
         open_account: Holds the budget.
@@ -141,7 +141,7 @@ def gather(
         ModelError: There is not enough memory.
         StoppedError: It was ended while units were read; the search is paid for.
     """
-    candidates = search.search(question) if plan.individual else None
+    candidates = search.search(*questions) if plan.individual else None
     units = None if candidates is None else candidates.units
     account = _opened(open_account, plan, units)
     thresholds = account.pays_thresholds(plan.threshold_delta)
@@ -152,7 +152,7 @@ def gather(
         account.require(plan.search_rho, "the search costs", "give the search more noise (sigma)")
         # Whether a unit is counted depends on its own spend and on public numbers only.
         admitted = account.able(plan.search_rho) if account.individual else None
-        candidates = candidates or search.search(question)
+        candidates = candidates or search.search(*questions)
         if units is None and plan.search_rho > 0:
             account.pay(plan.search_rho)
         found = candidates.choose(admitted, randomness)

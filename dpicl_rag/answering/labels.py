@@ -202,7 +202,7 @@ def draw_label(request: Request, documents: Documents, run: PrivateRun) -> Priva
         blank=blank if plan.takes_priors else None,
         informed=model.digest(known, allowance),
     )
-    experts = run.experts(question, search, plan, how.digest, how.reading)
+    experts = run.experts((question,), search, plan, how.digest, how.reading)
     with experts.paying(), enough_memory():
         step = how.step(experts.inputs, run.on_progress)
         chosen = experts.mechanism.draw(step, experts.spend, run.randomness)

@@ -41,6 +41,7 @@ class Ladder:
         least: The least top count with which steps are tried.
         stability: From the corpus to the experts.
         adjacency: Of corpora.
+        single: Whether there is one step, for keys alone. Else whole sentences are counted first.
     """
 
     steps: tuple[Agreement, ...]
@@ -48,6 +49,7 @@ class Ladder:
     least: int
     stability: Stability
     adjacency: Adjacency
+    single: bool = False
 
     @staticmethod
     def within(
@@ -66,8 +68,28 @@ class Ladder:
         return Ladder(steps, None, 0, stability, adjacency)
 
     @staticmethod
+    def of_keys(
+        rho: float, delta: float, keys: int, stability: Stability, adjacency: Adjacency
+    ) -> Ladder:
+        """One count of keys, for answers whose wordings have one in common.
+
+        Args:
+            rho: zCDP rho of the count.
+            delta: Of its thresholds.
+            keys: Of one unit, at most.
+            stability: From the corpus to the experts.
+            adjacency: Of corpora.
+        """
+        step = Agreement.within(rho * (1 - 1e-9), delta, stability, adjacency, keys)
+        return Ladder((step,), None, 0, stability, adjacency, single=True)
+
+    @staticmethod
     def behind_top_count(
-        rho: float, delta: float, stability: Stability, adjacency: Adjacency
+        rho: float,
+        delta: float,
+        stability: Stability,
+        adjacency: Adjacency,
+        keys: int | None = None,
     ) -> Ladder:
         """A ladder that a top count begins, see `after`.
 
@@ -76,12 +98,14 @@ class Ladder:
             delta: Of all thresholds.
             stability: From the corpus to the experts.
             adjacency: Of corpora.
+            keys: Of one unit, at most, where keys alone are counted.
         """
         price = min(SHARES.top_count * rho, SHARES.top_count_rho)
         top = TopCount.within(price, stability, adjacency)
-        last = Agreement.within((rho - top.rho) * (1 - 1e-9), delta, stability, adjacency)
+        left = (rho - top.rho) * (1 - 1e-9)
+        last = Agreement.within(left, delta, stability, adjacency, keys or 1)
         least = math.ceil(_units_for((last,)) - _FEWER * top.noise.sigma)
-        return Ladder((last,), top, least, stability, adjacency)
+        return Ladder((last,), top, least, stability, adjacency, single=keys is not None)
 
     @property
     def rho(self) -> float:
@@ -102,6 +126,8 @@ class Ladder:
         assert self.top is not None
         if count < self.least:
             return ()
+        if self.single:
+            return self.steps
         (last,) = self.steps
         # Fewer say the same sentence than name the same; so it is begun lower, if that is no dearer
         # than an early step may be.

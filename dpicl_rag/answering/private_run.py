@@ -21,6 +21,7 @@ from dpicl_rag.ledger.budgets import least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.prompts import Prompt, PromptTemplate
+from dpicl_rag.rehearsal import rehearsal_of
 from dpicl_rag.retrieval.retrievers import Documents, as_retriever
 from dpicl_rag.retrieval.search import Search
 
@@ -81,13 +82,33 @@ class PrivateRun:
         """Ability of experts to say sentences each by itself."""
         return self.reader is not None or speaks(self.model)
 
+    @property
+    def silent(self) -> bool:
+        """Ability of experts to say that their document does not tell, see `Rehearsal`."""
+        if self.reader is not None or self.template.silent_for("") == self.template:
+            return False
+        return rehearsal_of(self.model).knows_silence
+
     def prompt(self, question: str) -> Prompt:
-        """The prompt of a question.
+        """The prompt of a question whose answer is one of some labels.
 
         Raises:
             ConfigurationError: It has no words.
         """
         return Question(question, self.template, self.model, self.config, self.form).prompt
+
+    def question(self, text: str, model: LanguageModel | None = None) -> Question:
+        """A question and how it is asked.
+
+        Args:
+            text: Its words.
+            model: Reads it in the model's place.
+
+        Raises:
+            ConfigurationError: It has no words.
+        """
+        silent = self.config.agreement != "off" and self.silent
+        return Question(text, self.template, model or self.model, self.config, self.form, silent)
 
     def require_memory(self, search: Search) -> None:
         """Check that the memory of released answers, if there is one, is that of these documents.
@@ -141,7 +162,7 @@ class PrivateRun:
 
     def experts(
         self,
-        question: str,
+        questions: Sequence[str],
         search: Search,
         plan: Plan[M],
         digest: Callable[[Sequence[str]], Input],
@@ -149,7 +170,7 @@ class PrivateRun:
     ) -> Experts[M]:
         """Search, open the account, pay for the search, and build the experts; see `gather`."""
         return gather(
-            question=question,
+            questions=questions,
             search=search,
             plan=plan,
             open_account=partial(self.open_account, search.corpus_name),

@@ -11,6 +11,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import asking_part
 from dpicl_rag.language_models.base import Input, LanguageModel
+from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.prompts import Prompt, PromptTemplate
 
 
@@ -24,6 +25,8 @@ class Question:
         model: Reads it, and no knowledge.
         config: The settings of its answer.
         form: Canonical form of an answer.
+        silent: Whether experts may say that their document does not tell: the model can, the
+            template shows how, and what they say decides who has a vote.
 
     Raises:
         ConfigurationError: It has no words.
@@ -34,6 +37,7 @@ class Question:
     model: LanguageModel
     config: PrivacyConfig
     form: CanonicalForm = canonical_form
+    silent: bool = False
 
     def __post_init__(self) -> None:
         if not self.text.strip():
@@ -42,7 +46,18 @@ class Question:
     @cached_property
     def prompt(self) -> Prompt:
         """Text around a document."""
-        return self.template.cut(self.model.tokenizer, self.text)
+        template = self.template.silent_for(self.text) if self.silent else self.template
+        return template.cut(self.model.tokenizer, self.text)
+
+    @property
+    def keys_counted(self) -> int | None:
+        """Keys of one unit, at most, where keys alone are counted; None counts sentences first.
+
+        A model that reads well words one answer in many ways.
+        """
+        if not self.silent or self.form is not canonical_form:
+            return None
+        return answer_keys(self.text).most
 
     @cached_property
     def allowance(self) -> int:

@@ -10,6 +10,7 @@ to what the model says alone. Each vote is a function of the expert's own unit a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -25,6 +26,8 @@ from dpicl_rag.language_models.base import Rows, SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
+from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
+from dpicl_rag.rehearsal.rehearsing import says_nothing
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
@@ -43,6 +46,8 @@ class VoteReader:
         form: Canonical form of an answer.
         bare: Log-probability to the bare model, which reads no document, of tokens behind others.
         stop: Strings that end an answer.
+        silent: Whether an expert says so itself where its document does not tell. Else only those
+            have a vote whose document has words of the question.
 
     Attributes:
         end: Where a sentence ends.
@@ -56,12 +61,16 @@ class VoteReader:
         form: CanonicalForm,
         bare: Callable[[Sequence[int], Sequence[int]], float],
         stop: Sequence[str] = (),
+        *,
+        silent: bool = False,
     ) -> None:
         self.end = sentence_end_of(tokenizer)
         self._tokenizer = tokenizer
         self._question = question
+        self._keys = answer_keys(question)
         self._about = {content_words(one) for one in (question, asking_part(question))}
-        self._documents = [_words_of(own) for own in passages]
+        self._silent = silent
+        self._documents = [_Document.of(own, self._keys) for own in passages]
         self._form = form
         self._bare = bare
         self._stop = stop
@@ -71,8 +80,13 @@ class VoteReader:
 
     @property
     def asked(self) -> list[bool]:
-        """Experts that are asked: those whose document has words of the question. Private."""
-        return [any(_has(words, about) for about in self._about) for words in self._documents]
+        """Experts that are asked: those whose document has words of the question. Private.
+
+        Where they may be silent, only names and numbers of it need to be there.
+        """
+        if self._silent:
+            return [own.about for own in self._documents]
+        return [any(_has(own.words, about) for about in self._about) for own in self._documents]
 
     def votes(
         self, before: Sequence[int], said: Sequence[Continuation]
@@ -85,20 +99,20 @@ class VoteReader:
         """
         known = self.end.words(before)
         each = zip(said, self._documents, self.asked, strict=True)
-        return [self._vote(before, known, own, words) if one else None for own, words, one in each]
+        return [self._vote(before, known, own, read) if one else None for own, read, one in each]
 
     def _vote(
         self,
         before: Sequence[int],
         known: Set[str],
         said: Continuation,
-        document: frozenset[str],
+        document: _Document,
     ) -> SentenceVote | None:
         sentence, tokens = self._sentence(said, known)
-        if sentence is None:
+        if sentence is None or (self._silent and says_nothing(sentence)):
             return None
-        vote = vote_for(sentence, self._question, self._form)
-        if vote is None or (vote := vote.within(document)) is None:
+        vote = vote_for(sentence, self._question, self._form, by_parts=self._silent)
+        if vote is None or (vote := document.carries(vote)) is None:
             return None
         own = sum(said.log_probs[:tokens])
         supported = supports(own, tokens, lambda: self._bare(before, said.tokens[:tokens]))
@@ -119,12 +133,46 @@ class VoteReader:
         return sentence, next(reached, len(ids))
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class _Document:
+    """What a unit's passages say, as far as votes need it. One that cannot be read says nothing.
+
+    Attributes:
+        text: All of them.
+        words: Content words.
+        about: Whether names and numbers of the question are among them.
+        keys: Of the question.
+    """
+
+    text: str = field(repr=False)
+    words: frozenset[str] = field(repr=False)
+    about: bool = field(repr=False)
+    keys: AnswerKeys
+
+    @staticmethod
+    def of(passages: Sequence[str], keys: AnswerKeys) -> _Document:
+        """Read passages; there is no error."""
+        text = "\n".join(passages)
+        try:
+            return _Document(text, content_words(text), keys.about(text), keys)
+        except Exception:
+            return _Document("", frozenset(), False, keys)
+
+    def carries(self, vote: SentenceVote) -> SentenceVote | None:
+        """The part of a vote that it states."""
+        try:
+            return vote.within(self.words, self.keys.states(self.text) if vote.of_kind else None)
+        except Exception:
+            return None  # one unit's words
+
+
 def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteReader:
     """The reader of the sentences that experts say to a question."""
     config, tokenizer = question.config, question.model.tokenizer
     bare = BareModel(question.model, question.prompt, config.max_tokens)
     text, form = question.text, question.form
-    return VoteReader(tokenizer, text, passages, form, bare.log_prob, config.stop)
+    silent = question.silent
+    return VoteReader(tokenizer, text, passages, form, bare.log_prob, config.stop, silent=silent)
 
 
 def votes_of_rows(
@@ -200,7 +248,7 @@ def naming(
         reader: Makes the reader of what they say.
     """
     votes = votes_of_rows(rows, reader(), phrasings, most)
-    named = [vote is not None and vote.short == key for vote in votes]
+    named = [vote is not None and vote.short.casefold() == key.casefold() for vote in votes]
     return torch.tensor(named, dtype=torch.bool)  # of no experts, too
 
 
@@ -229,11 +277,3 @@ def naming_of(
 def _has(words: Set[str], about: Set[str]) -> bool:
     """True of a document with enough of a question's words."""
     return len(about & words) >= max(_ABOUT * len(about), min(_ABOUT_WORDS, len(about)))
-
-
-def _words_of(passages: Sequence[str]) -> frozenset[str]:
-    """Words of a unit. One that cannot be read has none, and no vote; there is no error."""
-    try:
-        return content_words("\n".join(passages))
-    except Exception:
-        return frozenset()

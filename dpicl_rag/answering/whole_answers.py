@@ -18,6 +18,7 @@ from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
+from dpicl_rag.answering.written_sentences import written_sentence
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter
 from dpicl_rag.mechanisms.private_counts import Agreed
@@ -43,12 +44,12 @@ def whole_answer(
     """
     if not plan.ladder or not experts.thresholds:
         return None
-    config, text = question.config, question.text
+    config = question.config
     return WholeAnswer(
         plan.ladder,
         experts.spend,
         randomness,
-        show=partial(shown_form, question=text, begins=not question.template.answer_prefix),
+        show=partial(shown, question),
         lead=question.prompt.lead,
         sentences=config.sentences,
         most=config.max_tokens,
@@ -58,6 +59,19 @@ def whole_answer(
     )
 
 
+def shown(question: Question, keys: Sequence[str]) -> str:
+    """The text of released keys: a sentence of the public model, where it says them and no more.
+
+    Args:
+        question: What was asked.
+        keys: What was released. Public, as all that follows from it.
+    """
+    if question.silent and (sentence := written_sentence(question, keys)):
+        return sentence
+    begins = not question.template.answer_prefix
+    return shown_form(", ".join(keys), question.text, begins=begins)
+
+
 class WholeAnswer:
     """The sentences of one answer on which experts agree.
 
@@ -65,7 +79,7 @@ class WholeAnswer:
         ladder: The counts of one sentence.
         spend: Pays for them, and says which experts can.
         randomness: Where their noise comes from.
-        show: The text of a released form.
+        show: The text of what was released, without the mark at its end.
         lead: What stands before the first sentence.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
@@ -82,7 +96,7 @@ class WholeAnswer:
         spend: AnswerFilter,
         randomness: Randomness,
         *,
-        show: Callable[[str], str],
+        show: Callable[[Sequence[str]], str],
         lead: str,
         sentences: int,
         most: int,
@@ -114,39 +128,42 @@ class WholeAnswer:
             if not left:
                 return
             found = self._count(votes(at, released, left))
-            if found is None:
+            if not found:
                 return
-            self.agreed = self.agreed or found
+            self.agreed = self.agreed or found[0]
             lead = " " if at else self._lead
-            text = f"{lead}{self._show(found.key)}{_END}"
+            text = f"{lead}{self._show([one.key for one in found])}{_END}"
             tokens = tokenizer.encode(text)[:left]
             released += tokens
             yield from tokens
 
-    def _count(self, votes: Sequence[SentenceVote | None]) -> Agreed | None:
+    def _count(self, votes: Sequence[SentenceVote | None]) -> list[Agreed]:
         """The first agreement on the ladder, every step of it paid for before it is drawn.
 
-        Whole sentences are counted at the first of several steps. Where they differ, names and
-        numbers may not; so these are counted at the later ones, and by a top count.
+        Whole sentences are counted at the first of several steps. Where they differ, their keys
+        may not; so these are counted at the later ones, and by a top count. Of keys of which an
+        expert has one alone, the largest is the answer; of several, all that are released.
         """
-        short = [None if one is None else one.short for one in votes]
+        keys = [() if one is None else one.keys for one in votes]
         steps = self._ladder.steps
         if (top := self._ladder.top) is not None:
             if not self._spend.can_count(top.rho):
-                return None
-            steps = self._ladder.after(top.draw(self._paid(top.rho, short), self._randomness))
-        whole = [None if one is None else one.sentence for one in votes]
+                return []
+            steps = self._ladder.after(top.draw(self._paid(top.rho, keys), self._randomness))
+        whole = [() if one is None or one.sentence is None else (one.sentence,) for one in votes]
         for at, step in enumerate(steps):
             if not self._spend.can_count(step.rho):
-                return None
-            keys = short if at or len(steps) == 1 else whole
-            agreed = step.draw(self._paid(step.rho, keys, step.delta), self._randomness)
-            if agreed is not None:
-                return agreed
-        return None
+                return []
+            held = keys if at or len(steps) == 1 else whole
+            agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
+            if agreed:
+                return agreed if step.keys > 1 else agreed[:1]
+        return []
 
-    def _paid(self, rho: float, votes: Sequence[str | None], delta: float = 0.0) -> list[str]:
-        """The votes of those who can pay for a count of them."""
-        voting = torch.tensor([vote is not None for vote in votes], dtype=torch.bool)
+    def _paid(
+        self, rho: float, held: Sequence[Sequence[str]], delta: float = 0.0
+    ) -> list[Sequence[str]]:
+        """The keys of those who have some and can pay for a count of them."""
+        voting = torch.tensor([bool(own) for own in held], dtype=torch.bool)
         able = self._spend.pay_votes(rho, voting, delta).tolist()
-        return [vote for vote, counts in zip(votes, able, strict=True) if counts and vote]
+        return [own for own, counts in zip(held, able, strict=True) if counts]

@@ -23,6 +23,7 @@ from dpicl_rag.cli import (
     ingest,
     key_commands,
     memory_commands,
+    model_commands,
     serve,
     settings_file,
     sync,
@@ -95,6 +96,7 @@ app.add_typer(budget_commands.app, name="budget")
 app.add_typer(corpora_commands.app, name="corpora")
 app.add_typer(memory_commands.app, name="memory")
 app.add_typer(key_commands.app, name="keys")
+app.add_typer(model_commands.app, name="models")
 app.add_typer(synthesise.app, name="synthesise")
 app.add_typer(tabular_commands.app, name="tabular")
 entry_points.add_commands(app)

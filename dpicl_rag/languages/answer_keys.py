@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from dpicl_rag.languages.languages import Language, QuestionKind, language_of, languages
 from dpicl_rag.normal_forms import normal_form
@@ -43,12 +44,24 @@ _CURRENCIES = {
     "CHF": ("chf", "franc", "francs", "franken", "francos", "franchi"),
 }
 _CURRENCY_OF = {word: code for code, words in _CURRENCIES.items() for word in words}
-_WITH_NUMBER = 3
+_WITH_NUMBER = 2
 """Words after a number that may say what is counted: "9 working days"."""
 
 
+_PARTS = {
+    QuestionKind.REASON: 2,
+    QuestionKind.MANNER: 2,
+    QuestionKind.LIST: 3,
+    QuestionKind.OTHER: 1,
+}
+"""Kinds whose keys are words of the answer, and how many of them each answer has at most."""
+
+_PLURAL = re.compile(r"[^s]s$")
+_SHORT = 3  # letters of words that are left as they are: "gas"
+
+
 class AnswerKeys:
-    """Keys of answers to one question.
+    """Keys of answers to one question. All of it is public.
 
     Args:
         question: Public text.
@@ -56,35 +69,115 @@ class AnswerKeys:
     Attributes:
         kind: Of answer that it asks for.
         language: Of the question.
+        most: Keys that one answer has at most.
+        by_value: Whether they are values of a kind, such as times, and not words of the answer.
     """
 
     def __init__(self, question: str) -> None:
         self.language = language_of(question)
         self.kind = self.language.kind(question)
+        self.most = _PARTS.get(self.kind, 1)
+        self.by_value = self.kind not in _PARTS
         self._asked = frozenset(word.casefold() for word in _WORD.findall(question))
+        self._asked_stems = frozenset(map(self.language.stem, self._asked))
+        self._asked_names = frozenset(map(self.language.stem, self._names_asked(question)))
         self._numbers = frozenset(
-            found["number"] for found in _NUMBER.finditer(self._in_digits(question))
+            found["number"] for found in _NUMBER.finditer(_in_digits(question, self.language))
         )
 
-    def of(self, answer: str) -> str | None:
-        """The key of an answer, as it may be shown; None where it has no part of the kind.
+    def of(self, answer: str) -> tuple[str, ...]:
+        """The keys of an answer, as they may be shown; none where it has no part of the kind.
 
         Args:
             answer: One sentence.
         """
-        find = self._finder()
-        return None if find is None else next(find(_plain(answer)), None)
+        found = dict.fromkeys(self._found(_plain(answer)))
+        return tuple(found)[: self.most]
 
-    def _finder(self) -> Callable[[str], Iterator[str]] | None:
-        return {
-            QuestionKind.TIME: self._times,
-            QuestionKind.DATE: self._dates,
-            QuestionKind.WEEKDAY: self._weekdays,
-            QuestionKind.NUMBER: self._amounts,
-            QuestionKind.PERSON: self._persons,
-            QuestionKind.PLACE: self._places,
-            QuestionKind.YES_OR_NO: self._yes_or_no,
-        }.get(self.kind)
+    def states(self, document: str) -> Callable[[str], bool]:
+        """The test whether a document states a key, in whatever form.
+
+        Yes and no stand in no document; and one in another language has other words for a reason.
+
+        Args:
+            document: A unit's text.
+        """
+        text = _plain(document)
+        match self.kind:
+            case QuestionKind.YES_OR_NO:
+                return lambda key: True
+            case QuestionKind.PERSON | QuestionKind.PLACE:
+                words = frozenset(word.casefold() for word in _WORD.findall(text))
+                return lambda key: words.issuperset(_WORD.findall(key.casefold()))
+            case kind if kind in _PARTS:
+                if language_of(text) is not self.language:
+                    return lambda key: True
+                stems = frozenset(self.language.stem(w.casefold()) for w in _WORD.findall(text))
+                return lambda key: self.language.stem(key.casefold()) in stems
+            case QuestionKind.NUMBER:
+                # "9 Tage" and "9 days": the currency is the same in all languages, days are not.
+                numbers = {key.split()[0] for key in self._amounts(text, language_of(text))}
+                return lambda key: key.split()[0] in numbers
+        return frozenset(self._found(text)).__contains__
+
+    def about(self, document: str) -> bool:
+        """Test for the names and numbers of the question, which a document that answers has.
+
+        In German every noun has a capital, so of a German question only numbers are known. Months
+        and weekdays are written in each language by themselves.
+
+        Args:
+            document: A unit's text.
+        """
+        if not self._asked_names:
+            return True
+        words = _WORD.findall(_plain(document).casefold())
+        return self._asked_names <= frozenset(map(self.language.stem, words))
+
+    def _names_asked(self, question: str) -> Iterator[str]:
+        for at, word in enumerate(_WORD.findall(question)):
+            folded = word.casefold()
+            if folded in self.language.function_words or self.language.is_date(folded):
+                continue
+            name = at > 0 and word[:1].isupper() and not self.language.nouns_have_capitals
+            if name or any(map(str.isdigit, word)):
+                yield folded
+
+    def _found(self, text: str) -> Iterator[str]:
+        match self.kind:
+            case QuestionKind.TIME:
+                return self._times(text)
+            case QuestionKind.DATE:
+                return self._dates(text)
+            case QuestionKind.WEEKDAY:
+                return self._weekdays(text)
+            case QuestionKind.NUMBER:
+                return self._amounts(text, self.language)
+            case QuestionKind.PERSON:
+                return self._persons(text)
+            case QuestionKind.PLACE:
+                return self._places(text)
+            case QuestionKind.YES_OR_NO:
+                return self._yes_or_no(text)
+        return self._parts(text)
+
+    def _parts(self, text: str) -> Iterator[str]:
+        """Words that are news: names first, and the longest first, as they say most.
+
+        A date is no reason, and a number no part of a list.
+        """
+        language, words = self.language, dict[str, bool]()
+        for at, word in enumerate(_WORD.findall(text)):
+            folded = word.casefold()
+            known = folded in language.function_words or language.stem(folded) in self._asked_stems
+            if known or language.is_date(folded) or any(map(str.isdigit, word)):
+                continue
+            # The first word has a capital anyhow.
+            capital = word[:1].isupper() and (at > 0 or language.nouns_have_capitals)
+            plural = not capital and len(word) > _SHORT and _PLURAL.search(folded)
+            shown = word if language.nouns_have_capitals else folded[:-1] if plural else folded
+            words[shown] = words.get(shown, False) or capital
+        yield from sorted(words, key=lambda word: (not words[word], -len(word), word))
 
     def _times(self, text: str) -> Iterator[str]:
         for language in self._languages():
@@ -123,8 +216,8 @@ class AnswerKeys:
                 if word in language.weekdays:
                     yield str(names[language.weekdays[word] - 1])
 
-    def _amounts(self, text: str) -> Iterator[str]:
-        text = self._in_digits(text)
+    def _amounts(self, text: str, language: Language) -> Iterator[str]:
+        text = _in_digits(text, language)
         for found in _NUMBER.finditer(text):
             if found["number"] in self._numbers:
                 continue
@@ -139,16 +232,16 @@ class AnswerKeys:
                 yield f"{number} {counted}".strip()
 
     def _counted(self, after: str) -> str:
-        """What a number counts: the last of a few words behind it."""
-        counted = ""
+        """What a number counts: a few words behind it."""
+        counted = []
         for word in after.split()[:_WITH_NUMBER]:
             bare = word.strip(".,;:!?()")
             if not _WORD.fullmatch(bare) or bare.casefold() in self.language.function_words:
                 break
-            counted = bare
+            counted.append(bare)
             if bare != word:
                 break
-        return counted
+        return " ".join(counted)
 
     def _persons(self, text: str) -> Iterator[str]:
         for name in self._names(text):
@@ -194,12 +287,18 @@ class AnswerKeys:
         """The language of the question first, then the others."""
         return (self.language, *(one for one in languages() if one is not self.language))
 
-    def _in_digits(self, text: str) -> str:
-        from text_to_num import alpha2digit
 
-        pieces = _PIECE.findall(text)
-        return "".join(alpha2digit(piece, self.language.code) for piece in pieces)
+def _in_digits(text: str, language: Language) -> str:
+    from text_to_num import alpha2digit
+
+    return "".join(alpha2digit(piece, language.code) for piece in _PIECE.findall(text))
 
 
 def _plain(text: str) -> str:
     return " ".join(normal_form("NFKC", text).split())
+
+
+@lru_cache(maxsize=256)  # of questions, which are public
+def answer_keys(question: str) -> AnswerKeys:
+    """The keys of answers to a question."""
+    return AnswerKeys(question)

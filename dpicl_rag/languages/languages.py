@@ -36,6 +36,7 @@ class QuestionKind(StrEnum):
     PERSON = "person"
     PLACE = "place"
     YES_OR_NO = "yes_or_no"
+    LIST = "list"
     OTHER = "other"
 
 
@@ -60,15 +61,37 @@ class Language:
     weekdays: dict[str, int]
     yes: frozenset[str]
     no: frozenset[str]
+    _stemmer: str
     _months: dict[str, int]
     _hours: dict[str, int]
     _times: tuple[tuple[re.Pattern[str], int], ...]
     _dates: tuple[re.Pattern[str], ...]
 
     @property
+    def name(self) -> str:
+        """Its English name."""
+        return self._stemmer.capitalize()
+
+    @property
     def locale(self) -> str:
         """Its name in babel; English has the day before the month."""
         return "en_GB" if self.code == "en" else self.code
+
+    @property
+    def nouns_have_capitals(self) -> bool:
+        """Whether a capital tells nothing: not all nouns are names."""
+        return self.code == "de"
+
+    def is_date(self, word: str) -> bool:
+        """True of months and weekdays, in small letters."""
+        return word in self._months or word in self.weekdays
+
+    def stem(self, word: str) -> str:
+        """What a word in small letters has in common with its other forms."""
+        import snowballstemmer
+
+        # A stemmer holds the word that it is at: threads that shared one would stem each other's.
+        return str(snowballstemmer.stemmer(self._stemmer).stemWord(word))
 
     def kind(self, question: str) -> QuestionKind:
         """The kind of answer that a question asks for.
@@ -138,12 +161,12 @@ def worked_examples(language: str, kind: QuestionKind) -> tuple[WorkedExample, .
 
     Args:
         language: Its code, see `Language`.
-        kind: Of question: to yes or no others are shown.
+        kind: Of question: for yes or no, and for reasons, others are shown.
     """
     own = _data("worked_examples.toml")[language]
     shown = own["told"]
-    if kind is QuestionKind.YES_OR_NO:
-        shown = shown[:1] + own["yes_or_no"]
+    if kind.value in own:
+        shown = shown[:1] + own[kind.value]
     return tuple(WorkedExample(**each) for each in shown)
 
 
@@ -185,6 +208,7 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         weekdays=weekdays | plurals,
         yes=frozenset(data["yes"].split()),
         no=frozenset(data["no"].split()),
+        _stemmer=data["stemmer"],
         _months=months,
         _hours=hours,
         _times=tuple(

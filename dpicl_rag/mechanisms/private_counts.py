@@ -32,31 +32,36 @@ class Agreed:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The most frequent key of private units, where its noisy count reaches a threshold.
+    """The frequent keys of private units: those whose noisy count reaches a threshold.
 
     Only keys that occur are counted, so no public list of them is needed: thresholded counts
     (Korolova, Kenthapadi, Mishra, Ntoulas 2009, "Releasing Search Queries and Clicks Privately")
     with discrete Gaussian noise. Approximate zCDP (Bun, Steinke 2016, "Concentrated Differential
     Privacy", section 8): rhos add, and deltas add.
 
-    A unit whose key occurs without it moves one count. A key that does not occur without the unit
-    is released with probability ``delta`` at most; off that event both corpora have the same
-    counts but for those of common keys. So it is ``delta``-approximate ``rho``-zCDP.
+    A unit whose m keys occur without it moves m counts by one, which is sqrt(m) in L2. That one of
+    its keys that do not occur without it is released has probability ``delta`` at most; off that
+    event both corpora have the same counts but for those of common keys. So it is
+    ``delta``-approximate ``rho``-zCDP.
 
     Attributes:
         noise: On every count.
         threshold: The least noisy count that is released.
         rho: zCDP rho for any unit.
         delta: Probability that a key is released which one unit alone brings.
+        keys: Of one unit, at most.
     """
 
     noise: DiscreteGaussian
     threshold: int
     rho: float
     delta: float
+    keys: int = 1
 
     @staticmethod
-    def within(rho: float, delta: float, stability: Stability, adjacency: Adjacency) -> Agreement:
+    def within(
+        rho: float, delta: float, stability: Stability, adjacency: Adjacency, keys: int = 1
+    ) -> Agreement:
         """The least noise and the lowest threshold that a price pays for.
 
         Args:
@@ -64,40 +69,44 @@ class Agreement:
             delta: Above 0 and below 1.
             stability: From the corpus to those who hold keys.
             adjacency: Of corpora.
+            keys: Of one unit, at most.
 
         Raises:
             ConfigurationError: A number is outside its range.
         """
-        noise = DiscreteGaussian.within(rho, stability.votes_l2(adjacency))
+        _validate.count("keys", keys)
+        noise = DiscreteGaussian.within(rho, math.sqrt(keys) * stability.votes_l2(adjacency))
         added, changed = stability.moved(adjacency)
         # A key that occurs in one of two corpora only is held by no more than ``most`` there, and
-        # there are no more than ``keys`` such keys in both together.
-        most, keys = added + changed, added + 2 * changed
-        threshold = most + noise.least(_validate.probability("delta", delta) / keys)
-        return Agreement(noise, threshold, rho, keys * noise.tail(threshold - most))
+        # there are no more than ``alone`` such keys in both together.
+        most, alone = added + changed, keys * (added + 2 * changed)
+        threshold = most + noise.least(_validate.probability("delta", delta) / alone)
+        return Agreement(noise, threshold, rho, alone * noise.tail(threshold - most), keys)
 
-    def draw(self, keys: Sequence[str], randomness: Randomness) -> Agreed | None:
-        """Draw every count, and release the key of the largest if it reaches the threshold.
+    def draw(self, held: Sequence[Sequence[str]], randomness: Randomness) -> list[Agreed]:
+        """Draw every count, and release the keys that reach the threshold, the largest first.
 
         Args:
-            keys: One of each unit that holds one. Private.
+            held: The keys of each unit that holds some: the first ``keys`` of them count, each
+                once. Private.
             randomness: Where the noise comes from.
         """
-        noisy = {
-            key: count + self.noise.draw(randomness) for key, count in sorted(Counter(keys).items())
-        }
-        found = max(noisy, key=lambda key: (noisy[key], key), default=None)
-        if found is None or noisy[found] < self.threshold:
-            return None
-        return Agreed(found, noisy[found], math.ceil(_INTERVAL * self.noise.sigma))
+        counts = Counter(key for own in held for key in list(dict.fromkeys(own))[: self.keys])
+        within = math.ceil(_INTERVAL * self.noise.sigma)
+        noisy = (
+            Agreed(key, count + self.noise.draw(randomness), within)
+            for key, count in sorted(counts.items())
+        )
+        found = [agreed for agreed in noisy if agreed.count >= self.threshold]
+        return sorted(found, key=lambda agreed: (agreed.count, agreed.key), reverse=True)
 
 
 @dataclass(frozen=True, slots=True)
 class TopCount:
     """The largest of all counts of keys, with noise: not which key that is.
 
-    A key that is added, taken away or changed for another moves the largest count by 1 at most,
-    whether it occurs elsewhere or not. So no threshold is needed, and no delta.
+    A unit that is added, taken away or changed moves the largest count by 1 at most, whatever keys
+    it holds, and whether they occur elsewhere or not. So no threshold is needed, and no delta.
 
     Attributes:
         noise: On the count.
@@ -127,14 +136,15 @@ class TopCount:
         """Rho of zCDP that it costs any unit at most."""
         return self.sensitivity**2 * self.noise.rho
 
-    def draw(self, keys: Sequence[str], randomness: Randomness) -> int:
+    def draw(self, held: Sequence[Sequence[str]], randomness: Randomness) -> int:
         """Draw it.
 
         Args:
-            keys: One of each unit that holds one. Private.
+            held: The keys of each unit that holds some; each counts once. Private.
             randomness: Where the noise comes from.
         """
-        return max(Counter(keys).values(), default=0) + self.noise.draw(randomness)
+        counts = Counter(key for own in held for key in set(own))
+        return max(counts.values(), default=0) + self.noise.draw(randomness)
 
 
 @dataclass(frozen=True, slots=True)

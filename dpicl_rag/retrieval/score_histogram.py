@@ -98,7 +98,7 @@ def score_histograms(
     histograms: list[ScoreHistogram] = []
     with open_account(ledger, corpus=corpus, caller=caller, rho=rho) as account:
         for question in questions:
-            near = scan(source, question, least=checked[-1], where=where)
+            near = scan(source, [question], least=checked[-1], where=where)
             bins = bins_of(near.scores, checked)
             counts = np.bincount(bins, minlength=len(checked))[: len(checked)].tolist()
             noisy = tuple(count + noise.draw(coins) for count in counts)

@@ -202,13 +202,18 @@ class Search:
             )
         return self.search(question).choose().documents
 
-    def search(self, question: str) -> Candidates:
-        """Score the units; noise and coins are drawn when the candidates are chosen from."""
+    def search(self, *questions: str) -> Candidates:
+        """Score the units; noise and coins are drawn when the candidates are chosen from.
+
+        Args:
+            questions: One question in several wordings. A unit's score is that of its nearest; a
+                retriever is asked the first alone.
+        """
         if isinstance(self.source, Retriever):
-            candidates = self.source.search(question)
+            candidates = self.source.search(questions[0])
             return candidates if self.exact else self._narrowed(candidates)
         low, most = self.bar.thresholds[-1], self.nearest
-        near = scan(self.source, question, least=low, most=most, where=self.where)
+        near = scan(self.source, questions, least=low, most=most, where=self.where)
         rows = self.bar.candidates(near.scores)
         bins = bins_of(near.scores[rows], self.bar.thresholds)
 

@@ -52,7 +52,7 @@ class Scored(NamedTuple):
     score: float
 
 
-FetchPassages = Callable[[list[int]], Iterable[tuple[StoredRecord, float]]]
+FetchPassages = Callable[[Sequence[int]], Iterable[tuple[StoredRecord, float]]]
 """Reads the passages of units by their places, each with its exact cosine."""
 
 
@@ -73,6 +73,10 @@ class NearUnits(Private):
         self.scores: npt.NDArray[np.float64] = scores[order]
         self._order, self._fetch = order, fetch
 
+    def fetch(self, places: Sequence[int]) -> Iterable[tuple[StoredRecord, float]]:
+        """Passages of units, by indices of ``units``, in any order."""
+        return self._fetch([self._order[place] for place in places])
+
     def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
         """Fetch the passages of chosen units: only now are texts read.
 
@@ -85,7 +89,7 @@ class NearUnits(Private):
         """
         places = list(chosen)
         of_unit: dict[str, list[tuple[StoredRecord, float]]] = {self.units[at]: [] for at in places}
-        for record, score in self._fetch([self._order[place] for place in places]):
+        for record, score in self.fetch(places):
             if record.unit in of_unit:
                 of_unit[record.unit].append((record, score))
         return [
@@ -167,15 +171,41 @@ class ExactSource(ABC):
 
 def scan(
     source: VectorSource,
-    question: str,
+    questions: Sequence[str],
     *,
     least: float = -math.inf,
     most: int | None = None,
     where: Where | None = None,
 ) -> NearUnits:
-    """Find units of a source near a question in words; see `VectorSource.scan`. Private."""
-    vector = source.embedder.embed([question], query=True)[0]
-    return source.scan(vector, least=least, most=most, where=where)
+    """Find units of a source near a question in words; see `VectorSource.scan`. Private.
+
+    Args:
+        source: Where the vectors are.
+        questions: One question in several wordings; a unit's score is that of its nearest.
+        least: See `VectorSource.scan`, as what follows.
+        most: The best of all are among the best of one wording.
+        where: Public.
+    """
+    vectors = source.embedder.embed(list(questions), query=True)
+    found = [source.scan(vector, least=least, most=most, where=where) for vector in vectors]
+    return found[0] if len(found) == 1 else _nearest(found)
+
+
+def _nearest(found: Sequence[NearUnits]) -> NearUnits:
+    """Units of several scans, each with its best score and the passages of that scan."""
+    best: dict[str, tuple[float, int, int]] = {}
+    for scan_, near in enumerate(found):
+        for place, (unit, score) in enumerate(zip(near.units, near.scores.tolist(), strict=True)):
+            if unit not in best or score > best[unit][0]:
+                best[unit] = score, scan_, place
+    rows = list(best.values())
+
+    def fetch(places: Sequence[int]) -> Iterable[tuple[StoredRecord, float]]:
+        for scan_, near in enumerate(found):
+            own = [rows[place][2] for place in places if rows[place][1] == scan_]
+            yield from near.fetch(own)
+
+    return NearUnits(list(best), np.array([score for score, _, _ in rows], dtype=np.float64), fetch)
 
 
 def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:

@@ -57,9 +57,9 @@ def counted(monkeypatch):
     """Counts of every step, with what each expert paid for them; nothing is released."""
     steps = []
 
-    def draw(self, keys, randomness):
-        steps[-1]["keys"] = Counter(keys)
-        return
+    def draw(self, held, randomness):
+        steps[-1]["keys"] = Counter(key for own in held for key in own)
+        return []
 
     for kind in (privacy_filters.IndividualFilter, privacy_filters.FixedFilter):
 
@@ -147,9 +147,9 @@ def test_every_count_is_of_those_who_pay_for_it(counted, monkeypatch):
     whole = WholeAnswer(
         ladder, spend, Randomness(), show=str, lead="", sentences=1, most=8, only_agreement=True
     )
-    said = SentenceVote("refund", "refund", frozenset(), frozenset())
-    assert whole._count([said, said]) is None
-    assert tops == [["refund"]]
+    said = SentenceVote("refund", ("refund",), frozenset(), frozenset())
+    assert whole._count([said, said]) == []
+    assert tops == [[("refund",)]]
     top, *steps = counted
     assert top["rho"] == ladder.top.rho
     assert [one["keys"] for one in steps] == [{"refund": 1}] * len(steps)
@@ -295,7 +295,7 @@ def test_the_first_agreement_ends_the_ladder(monkeypatch):
 
     def draw(self, keys, randomness):
         drawn.append(self.threshold)
-        return Agreed("refund", 40, 3) if len(drawn) == 2 else None
+        return [Agreed("refund", 40, 3)] if len(drawn) == 2 else []
 
     monkeypatch.setattr(Agreement, "draw", draw)
     found = llm(accounting="fixed", epsilon=8.0).answer("how?", documents("refund"))

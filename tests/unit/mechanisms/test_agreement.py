@@ -129,12 +129,65 @@ class Silent(Randomness):
 def test_the_most_frequent_key_is_released(monkeypatch):
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda *_: 0)
     made = Agreement.within(0.5, 1e-2, DIRECT, ADD)
-    enough = ["x"] * made.threshold
-    found = made.draw([*enough, "y"], Silent())
+    enough = [("x",)] * made.threshold
+    (found,) = made.draw([*enough, ("y",)], Silent())
     assert (found.key, found.count, found.within) == ("x", made.threshold, 2)
-    assert made.draw(enough[1:], Silent()) is None
-    assert made.draw([], Silent()) is None
-    assert made.draw([*enough, *["z"] * made.threshold], Silent()).key == "z"
+    assert made.draw(enough[1:], Silent()) == []
+    assert made.draw([], Silent()) == []
+    both = made.draw([*enough, *[("z",)] * made.threshold], Silent())
+    assert [one.key for one in both] == ["z", "x"]
+
+
+def law_of(agreement: Agreement, count: int, reach: int) -> np.ndarray:
+    """Chance of no release of a key, then of each noisy count from the threshold on."""
+    shown = np.arange(agreement.threshold, agreement.threshold + reach)
+    noise = np.arange(-400, 401)
+    pmf = np.exp(-(noise**2) / (2 * agreement.noise.sigma**2))
+    pmf /= pmf.sum()
+    inside = np.abs(shown - count) <= 400
+    law = np.where(inside, pmf[np.clip(shown - count + 400, 0, 800)], 0.0) * (count > 0)
+    return np.array([1 - law.sum(), *law])
+
+
+def worst_of_several(agreement: Agreement, rho: float, delta: float) -> float:
+    """How far a unit with two keys passes the claim, over all counts of both; 0 or less holds.
+
+    Counts of other keys have noise of their own, the same with the unit and without it.
+    """
+    found, reach = -1.0, math.ceil(14 * agreement.noise.sigma)
+    laws = [law_of(agreement, count, reach) for count in range(agreement.threshold + 3)]
+    for one in range(len(laws) - 1):
+        for other in range(one, len(laws) - 1):
+            left = np.outer(laws[one + 1], laws[other + 1])
+            right = np.outer(laws[one], laws[other])
+            for epsilon in EPSILONS:
+                allowed = delta + rho_to_delta(rho, epsilon)
+                for p, q in ((left, right), (right, left)):
+                    beyond_it = np.maximum(p - math.exp(epsilon) * q, 0.0).sum()
+                    found = max(found, float(beyond_it) - allowed)
+    # A key that the unit alone brings is released by either of the two counts of one.
+    return max(found, 1 - float(laws[1][0]) ** 2 - delta)
+
+
+@pytest.mark.parametrize(("rho", "delta"), [(0.5, 1e-2), (0.2, 1e-3)])
+def test_units_of_several_keys_are_within_the_charge(rho, delta):
+    made = Agreement.within(rho, delta, DIRECT, ADD, keys=2)
+    assert made.delta <= delta
+    assert worst_of_several(made, rho, delta) <= 1e-12
+    for wrong in (
+        Agreement.within(rho, delta, DIRECT, ADD),  # the sensitivity of one key
+        replace(made, threshold=1 + made.noise.least(2 * delta)),  # the tail of less than one
+        replace(made, noise=DiscreteGaussian(made.noise.sigma / math.sqrt(2))),
+    ):
+        assert worst_of_several(wrong, rho, delta) > 0
+
+
+def test_a_unit_has_no_more_keys_than_it_pays_for(monkeypatch):
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda *_: 0)
+    made = Agreement.within(0.5, 1e-2, DIRECT, ADD, keys=2)
+    held = [("x", "x", "y", "z")] * made.threshold
+    assert [one.key for one in made.draw(held, Silent())] == ["y", "x"]
+    assert {one.count for one in made.draw(held, Silent())} == {made.threshold}
 
 
 @pytest.mark.parametrize(("rho", "delta"), [(0.0, 1e-6), (math.inf, 1e-6), (0.1, 0.0), (0.1, 1.0)])

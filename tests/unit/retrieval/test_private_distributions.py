@@ -212,7 +212,7 @@ class BestN(Search):
 
     def search(self, question: str) -> Candidates:
         candidates = super().search(question)
-        near = scan(self.source, question)
+        near = scan(self.source, [question])
         every = near.passages(range(len(near.units)))
         score = {passage.document.text: passage.score for passage in every}
 

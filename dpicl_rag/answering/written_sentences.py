@@ -1,0 +1,49 @@
+"""Sentences that the public model writes from a question and what was released to it.
+
+"6:45" answers "When does the pool open?"; "The pool opens at 6:45" says it as people do. The model
+reads the released keys in a document's place. Its sentence is taken only where it says every key,
+and brings in no word, name or number that is neither in them nor in the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpicl_rag.answering.canonical_form import first_sentence
+from dpicl_rag.answering.prompt_rows import greedy_answer
+from dpicl_rag.answering.question import Question
+from dpicl_rag.errors import ContextLengthError
+from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.languages.languages import language_of
+
+
+def written_sentence(question: Question, keys: Sequence[str]) -> str | None:
+    """A sentence without the mark at its end; None where the model writes none that may stand.
+
+    Args:
+        question: What was asked.
+        keys: What was released. Public.
+    """
+    template = question.template.silent_for(question.text)
+    most = question.config.max_tokens
+    try:
+        found = greedy_answer(
+            question.model, template, question.text, [f"{', '.join(keys)}."], max_tokens=most
+        )
+    except ContextLengthError:
+        return None
+    sentence = first_sentence(found).rstrip(" .!")
+    return sentence if says_no_more(sentence, question.text, keys) else None
+
+
+def says_no_more(sentence: str, question: str, keys: Sequence[str]) -> bool:
+    """True of a sentence that says all keys, and nothing that neither they nor a question have.
+
+    Args:
+        sentence: Of a public model.
+        question: What was asked.
+        keys: What was released.
+    """
+    said, key_words = content_words(sentence), content_words(" ".join(keys))
+    small = content_words(" ".join(language_of(question).function_words))
+    return key_words <= said and said <= key_words | content_words(question) | small

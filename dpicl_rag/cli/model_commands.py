@@ -1,0 +1,61 @@
+"""``models``: what a language model is fit for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpicl_rag.cli import console, options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dpicl_rag.rehearsal import Rehearsal
+
+app = typer.Typer(help="Find out what a language model is fit for.", no_args_is_help=True)
+
+
+@app.command()
+@console.reported()
+def show(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="As --model has it: small, an id, a ./FOLDER, an address. The default by default.",
+        ),
+    ] = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show how well a model answers from documents, and says nothing where they do not tell.
+
+    The first time it is asked about public documents, which takes minutes. No private one is read.
+    """
+    from dpicl_rag.language_models.load_language_model import load_language_model
+    from dpicl_rag.rehearsal import rehearsal_of
+
+    with console.status("Loading the language model", quiet=quiet):
+        model = load_language_model(name)
+    with console.Bar("Rehearsing", quiet=quiet, counts=True, logged=True) as bar:
+        found = rehearsal_of(model, on_progress=bar.update)
+    if as_json:
+        told = {"model": name, "verdict": found.verdict, "knows_silence": found.knows_silence}
+        console.write_json(told | asdict(found))
+        return
+    console.stdout().print(found.verdict, soft_wrap=True)
+    if found.by_language:
+        console.stdout().print(_table(found))
+
+
+def _table(found: Rehearsal) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table("language", "right", "silent where nothing is told", box=box.SIMPLE)
+    for name, one in (*found.by_language.items(), ("all", found)):
+        silent = f"{one.silent} of {one.untold}" if one.untold else "not asked"
+        table.add_row(name, f"{one.answered} of {one.told}", silent)
+    return table

@@ -1,0 +1,124 @@
+"""Rehearsals are held once for each model and version of the items, and kept."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from dpicl_rag import PrivateContextLLM
+from dpicl_rag.errors import EngineUnavailableError
+from dpicl_rag.rehearsal import Rehearsal, kept_rehearsals, rehearsal_of
+from tests.support.around import Around
+from tests.support.rehearsed_model import RehearsedModel, knowing, talking
+from tests.support.speaking_model import SpeakingModel
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty cache folder, and no rehearsal in memory."""
+    monkeypatch.setattr(kept_rehearsals, "user_cache_path", lambda _: tmp_path)
+    monkeypatch.setattr(kept_rehearsals, "_known", {})
+    return tmp_path / "rehearsals"
+
+
+def later(monkeypatch):
+    """As another process has it: what is in memory is gone."""
+    monkeypatch.setattr(kept_rehearsals, "_known", {})
+
+
+def test_a_model_is_asked_once_in_a_process(folder):
+    model = RehearsedModel(knowing)
+    found = rehearsal_of(model)
+    model.asked.clear()
+    for file in folder.iterdir():
+        file.unlink()
+    assert rehearsal_of(model) == found
+    assert model.asked == []
+
+
+def test_another_process_finds_it_kept(monkeypatch):
+    found = rehearsal_of(RehearsedModel(knowing))
+    later(monkeypatch)
+    model = RehearsedModel(talking)
+    assert rehearsal_of(model) == found
+    assert model.asked == []
+
+
+def test_another_model_is_asked_anew(folder):
+    assert rehearsal_of(RehearsedModel(knowing)).knows_silence
+    assert not rehearsal_of(RehearsedModel(talking, fingerprint="another")).knows_silence
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_other_items_are_asked_anew(monkeypatch):
+    rehearsal_of(RehearsedModel(knowing))
+    monkeypatch.setattr(kept_rehearsals, "items_version", lambda: "another")
+    assert not rehearsal_of(RehearsedModel(talking)).knows_silence
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"{", b"{}", b"[]", b'{"told": "all"}', b'{"told": 1, "by_language": 2}', b"\xff"],
+)
+def test_what_is_damaged_is_held_anew(damage, folder, monkeypatch):
+    found = rehearsal_of(RehearsedModel(knowing))
+    [file] = folder.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage)
+    later(monkeypatch)
+    assert rehearsal_of(RehearsedModel(knowing)) == found
+    assert file.read_bytes() == whole
+
+
+def test_where_nothing_can_be_kept_it_is_held_all_the_same(folder):
+    folder.write_text("a file where the folder should be")
+    assert rehearsal_of(RehearsedModel(knowing)).knows_silence
+
+
+class _Broken(Around):
+    """Its engine is gone when it is to read."""
+
+    def read(self, *args, **options):
+        raise EngineUnavailableError
+
+
+def test_an_engine_that_does_not_answer_says_so_and_nothing_is_kept(folder):
+    model = RehearsedModel(knowing)
+    with pytest.raises(EngineUnavailableError):
+        rehearsal_of(_Broken(model))
+    assert not folder.exists()
+    assert rehearsal_of(model).knows_silence
+
+
+def test_an_engine_whose_rows_do_not_speak_is_asked_nothing(folder):
+    found = rehearsal_of(SpeakingModel())
+    assert found == Rehearsal()
+    assert not found.knows_silence
+    assert not found.is_toy
+    assert found.verdict.startswith("not rehearsed")
+    assert not folder.exists()
+
+
+def test_two_threads_ask_a_model_once():
+    model, found = RehearsedModel(knowing), []
+    threads = [threading.Thread(target=lambda: found.append(rehearsal_of(model))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(model.asked) == len(set(model.asked))
+
+
+def test_it_is_no_secret_what_is_asked_and_nothing_is_booked(tmp_path):
+    from dpicl_rag import Ledger
+
+    model = RehearsedModel(knowing)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_budget(corpus="mail", epsilon=1.0, delta=1e-5)
+        llm = PrivateContextLLM(model, ledger=ledger, corpus="mail")
+        before = llm.budget_left()
+        assert llm.rehearsal == rehearsal_of(model)
+        assert llm.rehearsal.knows_silence
+        assert llm.budget_left() == before

@@ -1,0 +1,155 @@
+"""What a model does with public items, and the verdict that follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpicl_rag.errors import StoppedError
+from dpicl_rag.language_models.turns import taking_turns
+from dpicl_rag.rehearsal import Rehearsal
+from dpicl_rag.rehearsal.rehearsal_items import rehearsal_items
+from dpicl_rag.rehearsal.rehearsing import rehearse, says_nothing
+from tests.support.rehearsed_model import RehearsedModel, knowing, mute, talking
+
+ITEMS = rehearsal_items()
+TOLD = [item for item in ITEMS if item.right]
+UNTOLD = [item for item in ITEMS if not item.right]
+
+
+def test_a_model_that_is_silent_where_it_should_be_knows_silence():
+    model = RehearsedModel(knowing)
+    found = rehearse(model)
+    assert (found.told, found.right) == (len(TOLD),) * 2
+    assert (found.untold, found.silent) == (len(UNTOLD),) * 2
+    assert found.knows_silence
+    assert not found.is_toy
+    assert found.verdict == (
+        f"answers {len(TOLD)} of {len(TOLD)}, stays silent on {len(UNTOLD)} of {len(UNTOLD)}: "
+        "may answer"
+    )
+    assert {item for item, shown in model.asked if shown} == set(ITEMS)
+    assert max(model.together) <= 12
+
+
+def test_who_loses_little_is_not_asked_by_default_but_at_first():
+    model = RehearsedModel(knowing)
+    assert rehearse(model).right_by_default is None
+    assert [item for item, shown in model.asked if not shown] == TOLD[:6]
+
+
+def test_who_loses_much_is_asked_by_default_too():
+    model = RehearsedModel(
+        lambda item, shown: mute(item, shown) if item in TOLD[::4] else knowing(item, shown)
+    )
+    found = rehearse(model)
+    assert (found.right, found.right_by_default) == (len(TOLD) - len(TOLD[::4]), len(TOLD))
+    assert found.right >= 0.7 * found.told
+    assert found.silent == found.untold
+    assert not found.knows_silence
+    assert found.verdict.startswith(f"answers {len(TOLD)} of {len(TOLD)}, but")
+    assert [item for item, shown in model.asked if not shown] == TOLD
+
+
+def test_each_language_is_counted_by_itself():
+    def script(item, shown):
+        return "?" if item.language == "de" else knowing(item, shown)
+
+    found = rehearse(RehearsedModel(script))
+    assert list(found.by_language) == ["en", "de", "fr", "es", "it"]
+    assert found.by_language["de"].right == found.by_language["de"].silent == 0
+    assert found.by_language["de"].is_toy
+    assert found.by_language["fr"].knows_silence
+    assert found.right == sum(one.right for one in found.by_language.values()) == 34
+    assert found.silent == sum(one.silent for one in found.by_language.values())
+
+
+def test_a_model_that_always_talks_does_not_know_silence():
+    found = rehearse(RehearsedModel(talking))
+    assert (found.right, found.silent) == (len(TOLD), 0)
+    assert not found.knows_silence
+    assert not found.is_toy
+    assert f"but stays silent on 0 of {len(UNTOLD)}" in found.verdict
+
+
+def test_a_model_that_says_nothing_at_all_does_not_know_silence():
+    found = rehearse(RehearsedModel(mute))
+    assert (found.right, found.silent) == (0, len(UNTOLD))
+    assert not found.knows_silence
+    assert not found.is_toy
+
+
+@pytest.mark.parametrize(
+    ("right", "by_default", "silent", "knows"),
+    [
+        (28, 28, 16, True),
+        (28, None, 16, True),
+        (27, 27, 20, False),
+        (28, 28, 15, False),
+        (32, 40, 20, True),
+        (31, 40, 20, False),
+    ],
+)
+def test_the_verdict_has_three_lines(right, by_default, silent, knows):
+    assert Rehearsal(40, right, by_default, 20, silent).knows_silence is knows
+
+
+@pytest.mark.parametrize(("right", "by_default", "toy"), [(27, 27, True), (28, 0, False)])
+def test_a_toy_misreads_however_it_is_asked(right, by_default, toy):
+    found = Rehearsal(40, right, by_default, 20, 20)
+    assert found.is_toy is toy
+    assert found.verdict.startswith("a toy: answers 27 of 40") is toy
+
+
+def test_a_hopeless_model_is_asked_six_questions():
+    seen = []
+    model = RehearsedModel(lambda item, shown: "the moon")
+    found = rehearse(model, lambda done, total: seen.append((done, total)))
+    assert model.asked == [(item, False) for item in TOLD[:6]]
+    assert (found.told, found.untold) == (6, 0)
+    assert found.verdict == "a toy: answers 0 of 6"
+    assert seen == [(at, len(TOLD) + len(ITEMS)) for at in range(1, 7)]
+
+
+def test_progress_comes_to_its_end():
+    seen = []
+    rehearse(RehearsedModel(mute), lambda done, total: seen.append(done / total))
+    assert seen[-1] == 1.0
+    assert len(seen) == len(TOLD) + len(ITEMS)
+
+
+def test_what_does_not_fit_the_context_is_not_answered():
+    model = RehearsedModel(knowing, context_length=120)
+    found = rehearse(model)
+    assert found.is_toy
+    assert model.together == []
+
+
+def test_it_is_one_step_whatever_happens_between_steps():
+    def stop():
+        raise StoppedError
+
+    with taking_turns(stop):
+        assert rehearse(RehearsedModel(knowing)).knows_silence
+
+
+def test_a_random_model_is_a_toy(tiny_model):
+    found = rehearse(tiny_model)
+    assert found.verdict == "a toy: answers 0 of 6"
+    assert tiny_model.cache is None or len(tiny_model.cache) == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "silent"),
+    [
+        ("NOTHING", True),
+        ("NOTHING.", True),
+        ("**NOTHING**", True),
+        ("NOTHING is said about it", True),
+        ("Nothing is broken", False),
+        ("The answer is NOTHING", False),
+        ("NOTHINGNESS", False),
+        ("", False),
+    ],
+)
+def test_silence_is_one_word_in_capitals(said, silent):
+    assert says_nothing(said) is silent
