@@ -18,6 +18,7 @@ from hypothesis import settings
 from dpicl_rag.mechanisms import randomness
 from tests.support.dovecot import dovecot, dovecot_program  # noqa: F401
 from tests.support.postgres import postgres  # noqa: F401
+from tests.support.readings import GUESSING
 from tests.support.tiny_model import build_tiny_model
 
 # A machine that does other work beside is slow, and no fault.
@@ -114,6 +115,12 @@ def own_cache(tmp_path_factory, monkeypatch):
         "rehearsal.kept_rehearsals.user_cache_path",
     ):
         monkeypatch.setattr(f"dpicl_rag.{place}", lambda *_, **__: folder)
+
+
+@pytest.fixture(autouse=True)
+def guessing(monkeypatch):
+    """Made-up models cannot count; no test waits until their rehearsal has found that out."""
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.yes_or_no_of", lambda _: GUESSING)
 
 
 @pytest.fixture(scope="session")

@@ -87,15 +87,16 @@ def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -
     """The plan of a count; see `tally_plan`."""
     whole = tally_plan(config, stability, search_rho, 1)
     for_units = SHARES.counted_units * whole.mechanism.rho
-    counts = YesCount(
-        *(
-            Histogram.within(rho, 1, 1, stability, config.adjacency)
-            for rho in ((whole.mechanism.rho - for_units) * _ROUNDING, for_units)
-        )
+    said, units = (
+        Histogram.within(rho, 1, 1, stability, config.adjacency)
+        for rho in (whole.mechanism.rho - for_units, for_units)
     )
-    units = Price("units", counts.units.rho, "noise on the number of units")
-    said = Price("counts", counts.said.rho, "noise on those that say yes, who alone pay it")
-    return replace(whole, mechanism=counts, parts=(whole.parts[0], units, said))
+    parts = (
+        whole.parts[0],
+        Price("units", units.rho, "noise on the number of units"),
+        Price("counts", said.rho, "noise on those that say yes, who alone pay it"),
+    )
+    return replace(whole, mechanism=YesCount(said, units), parts=parts)
 
 
 def tally_plan(

@@ -37,20 +37,15 @@ def corrected(
         rate: Public probability with which a unit was asked, by a coin of its own.
     """
     found, asked = yes / rate, max(0.0, units / rate)
-    right_yes, right_no = reading.yes, reading.no
-    youden = right_yes.mean + right_no.mean - 1
-    wrong_no = 1 - right_no.mean
-    true = (found - wrong_no * asked) / youden
-    said = min(max(0.0, true), asked)
+    wrong_no = 1 - reading.no.mean
+    # Fewer than are usually misread are none: at this question fewer were misread.
+    said = min(max(0.0, (found - wrong_no * asked) / reading.youden), asked)
     silent = asked - said
     variance = (
         (noise.sigma**2 + wrong_no**2 * noise_of_units.sigma**2) / rate**2
-        + (said * right_yes.mean + silent * wrong_no) * (1 - rate) / rate
-        + said * right_yes.mean * (1 - right_yes.mean)
-        + silent * right_no.mean * wrong_no
-        + said**2 * right_yes.variance
-        + silent**2 * right_no.variance
+        + (said * reading.yes.mean + silent * wrong_no) * (1 - rate) / rate
+        + reading.variance(said, silent)
     )
-    reach = INTERVAL * math.sqrt(variance) / youden
-    low, high = math.floor(true - reach), math.ceil(true + reach)
-    return Estimate(max(0, round(true)), max(0, low), max(0, high))
+    reach = INTERVAL * math.sqrt(variance) / reading.youden
+    low, high = math.floor(said - reach), math.ceil(said + reach)
+    return Estimate(round(said), max(0, low), high)

@@ -1,8 +1,10 @@
 """Counts and tallies by the language model: what they cost, and what is refused."""
 
 import asyncio
+import math
 
 import pytest
+import torch
 
 from dpicl_rag import (
     BudgetExceededError,
@@ -14,7 +16,10 @@ from dpicl_rag import (
     ThresholdRetriever,
 )
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.retrieval import TopKRetriever
+from dpicl_rag.surveys import tallies
+from tests.support.readings import SEEING
 from tests.support.scored_units import ScoredUnits
 
 REFUNDS = [Document(f"refund please {n}", f"r{n}") for n in range(300)]
@@ -27,7 +32,7 @@ def llm(tiny_model):
 
 
 def test_an_empty_list_gives_noise_and_no_error(llm):
-    assert llm.count("refund?", []).yes.low == 0
+    assert llm.count("refund?", [], anyway=True).yes.low == 0
     assert llm.tally("what?", ["refund", "praise"], []).total.low == 0
 
 
@@ -41,9 +46,9 @@ def test_a_tally_counts_every_unit_once(llm):
 
 def test_progress_is_told_and_the_twins_do_the_same(llm):
     seen = []
-    llm.count("refund?", REFUNDS[:4], on_progress=lambda done, _: seen.append(done))
+    llm.count("refund?", REFUNDS[:4], on_progress=lambda done, _: seen.append(done), anyway=True)
     assert seen[-1] == 1.0
-    assert asyncio.run(llm.acount("refund?", REFUNDS[:4])).question == "refund?"
+    assert asyncio.run(llm.acount("refund?", REFUNDS[:4], anyway=True)).question == "refund?"
     assert asyncio.run(llm.atally("what?", ["a", "b"], REFUNDS[:4])).question == "what?"
 
 
@@ -66,7 +71,7 @@ def test_the_ledger_keeps_the_budget(tiny_model, tmp_path):
         price = epsilon_to_rho(4.0, 1e-5)
         ledger.set_budget(corpus="default", rho=1.5 * price)
         llm = PrivateContextLLM(tiny_model, epsilon=4.0, ledger=ledger, accounting="fixed")
-        llm.count("refund?", REFUNDS[:5])
+        llm.count("refund?", REFUNDS[:5], anyway=True)
         assert ledger.status()[0].spent == pytest.approx(price)
         with pytest.raises(BudgetExceededError):
             llm.tally("what?", ["a", "b"], REFUNDS[:5])
@@ -92,7 +97,7 @@ def test_a_unit_budget_below_the_price_is_refused(tiny_model, tmp_path):
         ledger.set_budget(corpus="default", rho=10.0, unit_rho=1e-3)
         llm = PrivateContextLLM(tiny_model, epsilon=4.0, ledger=ledger)
         with pytest.raises(ConfigurationError, match="budget set"):
-            llm.count("refund?", REFUNDS[:5])
+            llm.count("refund?", REFUNDS[:5], anyway=True)
         assert ledger.status()[0].spent == 0
 
 
@@ -115,10 +120,46 @@ def test_what_cannot_be_tallied_is_said_before_anything_is_paid(llm, labels, opt
 def test_other_settings_that_do_not_fit(tiny_model, llm):
     grouped = PrivateContextLLM(tiny_model, groups=2)
     with pytest.raises(ConfigurationError, match="one by one"):
-        grouped.count("refund?", REFUNDS[:2])
+        grouped.count("refund?", REFUNDS[:2], anyway=True)
     with pytest.raises(MissingDocumentsError):
-        llm.count("refund?", None)
+        llm.count("refund?", None, anyway=True)
     corpus = ScoredUnits({"u": [0.9]})
     individual = PrivateContextLLM(tiny_model, accounting="individual")
     with pytest.raises(ConfigurationError, match="individual"):
-        individual.count("refund?", TopKRetriever(corpus, 20))
+        individual.count("refund?", TopKRetriever(corpus, 20), anyway=True)
+
+
+def test_a_model_that_cannot_count_is_refused_before_anything_is_paid(tiny_model, tmp_path):
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        ledger.set_budget(corpus="default", rho=10.0)
+        llm = PrivateContextLLM(tiny_model, ledger=ledger)
+        with pytest.raises(ConfigurationError, match=r"by='vectors'.*reader.*anyway=True") as said:
+            llm.count("refund?", REFUNDS[:5])
+        assert "50 in 100" in str(said.value)
+        assert "\n" not in str(said.value)
+        assert ledger.status()[0].spent == 0
+        assert llm.count("refund?", REFUNDS[:5], anyway=True).reading is None
+        assert ledger.status()[0].spent > 0
+
+
+def test_a_question_without_words_is_refused_before_a_model_is_rehearsed(llm, monkeypatch):
+    monkeypatch.setattr(tallies, "yes_or_no_of", None)
+    with pytest.raises(ConfigurationError):
+        llm.count("  ", REFUNDS[:2])
+
+
+def test_a_model_that_can_is_corrected_whatever_else_is_asked(llm, monkeypatch):
+    monkeypatch.setattr(tallies, "yes_or_no_of", lambda _: SEEING)
+    found = llm.count("refund?", REFUNDS[:40])
+    assert found.reading == SEEING
+    assert llm.count("refund?", REFUNDS[:40], anyway=True).reading == SEEING
+    assert found.yes.high - found.yes.units > 4
+
+
+def test_a_unit_says_yes_where_its_own_odds_are_above_the_bar():
+    rows = torch.tensor([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4], [math.nan, math.nan]]).log()
+    step = DenseStep(rows[0], rows[1:])
+    assert tallies.says_yes(step, 0.0).tolist() == [[True], [True], [False]]
+    assert tallies.says_yes(step, 1.0).tolist() == [[True], [False], [False]]
+    alone = DenseStep(rows[0], rows[2:3])
+    assert tallies.says_yes(alone, 0.0).tolist() == [[True]]

@@ -1,0 +1,168 @@
+"""Yes and no of a model: how it is asked for them, and how often it is right, by its rehearsal.
+
+A model leans to one of them, by its nature and by the words of a question. So the odds of yes are
+held against a bar: a constant of the model, and a part of the odds that the same question has of
+public documents, of which most are about something else. The form, the constant and the part are
+those by which counts of public documents are nearest to the truth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.mechanisms.step import rows_of
+from dpicl_rag.prompts import Example, Prompt, PromptTemplate, label_tokens
+from dpicl_rag.rehearsal.yes_or_no_items import panel, version
+
+LABELS = ("Yes", "No")
+
+_LEAST = 0.5
+"""Of Youden's J, the least of a model whose counts can be corrected: at 0 it knows nothing."""
+
+_TOKENS = 512
+"""Most tokens of a public document that are read."""
+
+Form = Literal["worked", "plain"]
+"""How a question is put: after worked examples, or without."""
+
+_PLAIN = PromptTemplate(
+    system="You read a document and answer a question about it. Answer Yes if the document says "
+    "so, and No if it does not, or if it is about something else.",
+    user="Document:\n{document}\n\nQuestion: {question} Answer Yes or No.",
+    examples=(),
+)
+_BICYCLE = "Hi Sam, the blue bicycle is gone from the yard. Did you lend it to anyone? Kit"
+_SOUP = (
+    "The soup kitchen opens at noon. Volunteers come an hour before. We still need two people who "
+    "can peel."
+)
+_WORKED = (
+    Example(_BICYCLE, "Is it about a theft or a loss?", "Yes"),
+    Example(_BICYCLE, "Does the writer ask for a lift?", "No"),
+    Example(_SOUP, "Does the writer ask about a price?", "No"),
+    Example(_SOUP, "Are helpers wanted?", "Yes"),
+)
+FORMS: dict[Form, PromptTemplate] = {
+    "worked": PromptTemplate(system=_PLAIN.system, user=_PLAIN.user, examples=_WORKED),
+    "plain": _PLAIN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The part of public documents that a model reads right, at a question to come.
+
+    Attributes:
+        mean: The part.
+        variance: Of it: of the mean, which was measured on few, and between questions.
+    """
+
+    mean: float
+    variance: float
+
+    @staticmethod
+    def of(asked: Iterable[tuple[int, int]]) -> Rate:
+        """The rate of several questions; by moments of a beta-binomial distribution.
+
+        Args:
+            asked: Of each question, how many documents were read right, and how many there were.
+        """
+        each = list(asked)
+        whole = sum(many for _, many in each)
+        pairs = sum(many * (many - 1) for _, many in each)
+        mean = (sum(right for right, _ in each) + 0.5) / (whole + 1)
+        chance = mean * (1 - mean)
+        spread = sum((right - many * mean) ** 2 - many * chance for right, many in each)
+        between = max(0.0, spread / pairs) if pairs else 0.0
+        return Rate(mean, between + (whole * chance + pairs * between) / max(1, whole) ** 2)
+
+
+@dataclass(frozen=True, slots=True)
+class YesOrNo:
+    """How a model is asked for yes or no, and how often it is right. Public.
+
+    Attributes:
+        form: How a question is put.
+        share: The part of the odds of public documents that a document's own must pass.
+        least: What they must pass beyond that, in nats.
+        yes: Of documents that say yes, the part that is read so.
+        no: Of those that say no, the part that is read so.
+    """
+
+    form: Form
+    share: float
+    least: float
+    yes: Rate
+    no: Rate
+
+    @property
+    def youden(self) -> float:
+        """Youden's J: 1 of a model that is always right, 0 of one that guesses."""
+        return self.yes.mean + self.no.mean - 1
+
+    @property
+    def countable(self) -> bool:
+        """True of a model that sees enough for its counts to be corrected."""
+        return self.youden >= _LEAST
+
+    @property
+    def verdict(self) -> str:
+        """What it is, in plain words."""
+        yes, no = self.in_100
+        return f"reads {yes} in 100 that say yes right, and {no} in 100 that say no"
+
+    @property
+    def in_100(self) -> tuple[int, int]:
+        """Both rates, as people say them; no model is always right."""
+        yes, no = (min(99, round(100 * rate.mean)) for rate in (self.yes, self.no))
+        return yes, no
+
+    def variance(self, yes: float, no: float) -> float:
+        """Variance of how many are read as yes, of so many that say yes and that say no."""
+        by_chance = yes * self.yes.mean * (1 - self.yes.mean) + no * self.no.mean * (
+            1 - self.no.mean
+        )
+        return by_chance + yes**2 * self.yes.variance + no**2 * self.no.variance
+
+    def prompt(self, model: LanguageModel, question: str) -> Prompt:
+        """The prompt of a question."""
+        return FORMS[self.form].cut(model.tokenizer, question)
+
+    def bar(self, model: LanguageModel, question: str) -> float:
+        """The odds of yes, in nats, above which a document says yes to a question. Public.
+
+        Args:
+            model: Reads public documents.
+            question: Public text.
+        """
+        if not self.share:
+            return self.least
+        found = odds(model, self.form, question, panel())
+        return self.least + self.share * sum(found) / len(found)
+
+
+def yes_or_no_version() -> str:
+    """Hash of all public text that yes and no depend on."""
+    return hashlib.sha256(f"{version()} {FORMS!r}".encode()).hexdigest()
+
+
+def odds(model: LanguageModel, form: Form, question: str, documents: Sequence[str]) -> list[float]:
+    """The log-odds of yes of public documents.
+
+    Raises:
+        ContextLengthError: The question leaves no room for a document.
+    """
+    prompt = FORMS[form].cut(model.tokenizer, question)
+    tokens = label_tokens(model.tokenizer, LABELS, prompt.lead)
+    longest = max(map(len, tokens))
+    most = prompt.allowance(model, _TOKENS, longest)
+    inputs = [model.digest((text,), most) for text in (prompt.no_document, *documents)]
+    rows = model.read(prompt.prefix, inputs, room=len(prompt.suffix) + longest)
+    rows.extend(prompt.suffix)
+    found = rows_of(rows.score(tokens))[1:].double()
+    odds_of_yes: list[float] = (found[:, 0] - found[:, 1]).tolist()
+    return odds_of_yes
