@@ -18,7 +18,7 @@ from hypothesis import settings
 from dpicl_rag.mechanisms import randomness
 from tests.support.dovecot import dovecot, dovecot_program  # noqa: F401
 from tests.support.postgres import postgres  # noqa: F401
-from tests.support.readings import GUESSING
+from tests.support.readings import SEEING
 from tests.support.tiny_model import build_tiny_model
 
 # A machine that does other work beside is slow, and no fault.
@@ -118,9 +118,9 @@ def own_cache(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def guessing(monkeypatch):
-    """Made-up models cannot count; no test waits until their rehearsal has found that out."""
-    monkeypatch.setattr("dpicl_rag.surveys.tallies.yes_or_no_of", lambda _: GUESSING)
+def seeing(monkeypatch):
+    """Made-up models pass for such as can count: no test waits until they are rehearsed."""
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.yes_or_no_of", lambda _: SEEING)
 
 
 @pytest.fixture(scope="session")

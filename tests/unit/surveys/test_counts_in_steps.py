@@ -56,9 +56,9 @@ def stopped(work, steps):
 
 
 KINDS = {
-    "count": (lambda llm: llm.count("refund?", documents(), anyway=True), {}),
+    "count": (lambda llm: llm.count("refund?", documents()), {}),
     "count, all pay": (
-        lambda llm: llm.count("refund?", documents(), anyway=True),
+        lambda llm: llm.count("refund?", documents()),
         {"accounting": "fixed"},
     ),
     "tally": (lambda llm: llm.tally("what?", LABELS, documents(), most=2), {}),

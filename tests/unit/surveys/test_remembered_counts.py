@@ -48,7 +48,7 @@ def llm(tiny_model, ledger, memory):
 
 
 KINDS = {
-    "count": lambda llm, corpus, **given: llm.count(QUESTION, corpus, **given, anyway=True),
+    "count": lambda llm, corpus, **given: llm.count(QUESTION, corpus, **given),
     "tally": lambda llm, corpus, **given: llm.tally(QUESTION, LABELS, corpus, **given),
     "vectors": lambda llm, corpus, **given: llm.tally(
         QUESTION, LABELS, corpus, by="vectors", **given
@@ -84,66 +84,66 @@ def test_a_noisier_one_is_counted_anew_and_a_more_exact_one_is_given_back(llm, c
 
 def test_what_shapes_a_count_is_part_of_it(llm, corpus):
     one = llm()
-    one.count(QUESTION, corpus, anyway=True)
+    one.count(QUESTION, corpus)
     one.tally(QUESTION, LABELS, corpus)
     others = [
-        one.count("Is it about a kettle?", corpus, anyway=True),
-        one.count(QUESTION, corpus, sample=0.5, anyway=True),
-        one.count(QUESTION, ThresholdRetriever(corpus, 0.1), anyway=True),
-        one.count(QUESTION, ThresholdRetriever(corpus, 0.2), anyway=True),
+        one.count("Is it about a kettle?", corpus),
+        one.count(QUESTION, corpus, sample=0.5),
+        one.count(QUESTION, ThresholdRetriever(corpus, 0.1)),
+        one.count(QUESTION, ThresholdRetriever(corpus, 0.2)),
         one.tally(QUESTION, ["parcel", "kettle"], corpus),
         one.tally(QUESTION, LABELS, corpus, most=2),
         one.tally(QUESTION, LABELS, corpus, by="vectors"),
         one.survey(None, corpus, vocabulary=WORDS),
         one.survey(None, corpus, vocabulary=WORDS, votes=1),
         one.survey(QUESTION, corpus, vocabulary=WORDS),
-        llm(adjacency="replace_one").count(QUESTION, corpus, anyway=True),
-        llm(unit_tokens=8).count(QUESTION, corpus, anyway=True),
+        llm(adjacency="replace_one").count(QUESTION, corpus),
+        llm(unit_tokens=8).count(QUESTION, corpus),
     ]
     assert not any(found.from_memory for found in others)
-    assert one.count(QUESTION, ThresholdRetriever(corpus, 0.2), anyway=True).from_memory
+    assert one.count(QUESTION, ThresholdRetriever(corpus, 0.2)).from_memory
 
 
 def test_a_list_is_a_corpus_where_it_is_said_to_be_one(llm):
     papers = [Document("a parcel", "u1")]
     with pytest.raises(ConfigurationError, match="these documents name no corpus"):
-        llm().count(QUESTION, papers, anyway=True)
-    assert not llm(corpus="mail").count(QUESTION, papers, anyway=True).from_memory
-    assert llm(corpus="mail").count(QUESTION, papers, anyway=True).from_memory
+        llm().count(QUESTION, papers)
+    assert not llm(corpus="mail").count(QUESTION, papers).from_memory
+    assert llm(corpus="mail").count(QUESTION, papers).from_memory
 
 
 def test_units_of_a_search_that_cuts_are_not_remembered(llm, corpus):
     few = TopKRetriever(corpus, 3)
-    assert not llm(accounting="fixed").count(QUESTION, few, anyway=True).from_memory
-    assert not llm(accounting="fixed").count(QUESTION, few, anyway=True).from_memory
+    assert not llm(accounting="fixed").count(QUESTION, few).from_memory
+    assert not llm(accounting="fixed").count(QUESTION, few).from_memory
 
 
 def test_the_memory_of_another_corpus_is_refused(tiny_model, corpus, tmp_path):
     with AnswerMemory(tmp_path / "other", "other", embedder=BucketEmbedder()) as other:
         llm = PrivateContextLLM(tiny_model, knowledge=other)
         with pytest.raises(ConfigurationError, match="corpus 'other'"):
-            llm.count(QUESTION, corpus, anyway=True)
+            llm.count(QUESTION, corpus)
         with pytest.raises(ConfigurationError, match="corpus 'other'"):
             llm.survey(None, corpus, vocabulary=WORDS)
 
 
 def test_a_count_informs_no_answer_and_is_none(llm, corpus, memory):
-    llm().count(QUESTION, corpus, anyway=True)
+    llm().count(QUESTION, corpus)
     assert len(memory.entries()) == 1
     assert memory.recall(QUESTION) == []
     assert memory.same(QUESTION, memory.entries()[0].text) is None
     memory.remember(QUESTION, "All of them.")  # by hand, in any form
-    assert llm().count(QUESTION, corpus, anyway=True).from_memory
+    assert llm().count(QUESTION, corpus).from_memory
     assert memory.same(QUESTION).answer == "All of them."
 
 
 def test_a_damaged_count_is_an_error_and_costs_nothing(llm, corpus, memory, ledger, tmp_path):
-    llm().count(QUESTION, corpus, anyway=True)
+    llm().count(QUESTION, corpus)
     paid = spent(ledger)
     with closing(sqlite3.connect(tmp_path / "memory")) as file, file:
         file.execute("UPDATE entry SET numbers = '{}'")
     with pytest.raises(KnowledgeError, match="memory forget 1"):
-        llm().count(QUESTION, corpus, anyway=True)
+        llm().count(QUESTION, corpus)
     assert spent(ledger) == paid
 
 

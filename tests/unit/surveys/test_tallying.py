@@ -19,7 +19,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.retrieval import TopKRetriever
 from dpicl_rag.surveys import tallies
-from tests.support.readings import SEEING
+from tests.support.readings import GUESSING, SEEING
 from tests.support.scored_units import ScoredUnits
 
 REFUNDS = [Document(f"refund please {n}", f"r{n}") for n in range(300)]
@@ -32,7 +32,7 @@ def llm(tiny_model):
 
 
 def test_an_empty_list_gives_noise_and_no_error(llm):
-    assert llm.count("refund?", [], anyway=True).yes.low == 0
+    assert llm.count("refund?", []).yes.low == 0
     assert llm.tally("what?", ["refund", "praise"], []).total.low == 0
 
 
@@ -46,9 +46,9 @@ def test_a_tally_counts_every_unit_once(llm):
 
 def test_progress_is_told_and_the_twins_do_the_same(llm):
     seen = []
-    llm.count("refund?", REFUNDS[:4], on_progress=lambda done, _: seen.append(done), anyway=True)
+    llm.count("refund?", REFUNDS[:4], on_progress=lambda done, _: seen.append(done))
     assert seen[-1] == 1.0
-    assert asyncio.run(llm.acount("refund?", REFUNDS[:4], anyway=True)).question == "refund?"
+    assert asyncio.run(llm.acount("refund?", REFUNDS[:4])).question == "refund?"
     assert asyncio.run(llm.atally("what?", ["a", "b"], REFUNDS[:4])).question == "what?"
 
 
@@ -71,7 +71,7 @@ def test_the_ledger_keeps_the_budget(tiny_model, tmp_path):
         price = epsilon_to_rho(4.0, 1e-5)
         ledger.set_budget(corpus="default", rho=1.5 * price)
         llm = PrivateContextLLM(tiny_model, epsilon=4.0, ledger=ledger, accounting="fixed")
-        llm.count("refund?", REFUNDS[:5], anyway=True)
+        llm.count("refund?", REFUNDS[:5])
         assert ledger.status()[0].spent == pytest.approx(price)
         with pytest.raises(BudgetExceededError):
             llm.tally("what?", ["a", "b"], REFUNDS[:5])
@@ -97,7 +97,7 @@ def test_a_unit_budget_below_the_price_is_refused(tiny_model, tmp_path):
         ledger.set_budget(corpus="default", rho=10.0, unit_rho=1e-3)
         llm = PrivateContextLLM(tiny_model, epsilon=4.0, ledger=ledger)
         with pytest.raises(ConfigurationError, match="budget set"):
-            llm.count("refund?", REFUNDS[:5], anyway=True)
+            llm.count("refund?", REFUNDS[:5])
         assert ledger.status()[0].spent == 0
 
 
@@ -120,16 +120,19 @@ def test_what_cannot_be_tallied_is_said_before_anything_is_paid(llm, labels, opt
 def test_other_settings_that_do_not_fit(tiny_model, llm):
     grouped = PrivateContextLLM(tiny_model, groups=2)
     with pytest.raises(ConfigurationError, match="one by one"):
-        grouped.count("refund?", REFUNDS[:2], anyway=True)
+        grouped.count("refund?", REFUNDS[:2])
     with pytest.raises(MissingDocumentsError):
-        llm.count("refund?", None, anyway=True)
+        llm.count("refund?", None)
     corpus = ScoredUnits({"u": [0.9]})
     individual = PrivateContextLLM(tiny_model, accounting="individual")
     with pytest.raises(ConfigurationError, match="individual"):
-        individual.count("refund?", TopKRetriever(corpus, 20), anyway=True)
+        individual.count("refund?", TopKRetriever(corpus, 20))
 
 
-def test_a_model_that_cannot_count_is_refused_before_anything_is_paid(tiny_model, tmp_path):
+def test_a_model_that_cannot_count_is_refused_before_anything_is_paid(
+    tiny_model, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tallies, "yes_or_no_of", lambda _: GUESSING)
     with Ledger(tmp_path / "l.sqlite") as ledger:
         ledger.set_budget(corpus="default", rho=10.0)
         llm = PrivateContextLLM(tiny_model, ledger=ledger)
@@ -148,8 +151,7 @@ def test_a_question_without_words_is_refused_before_a_model_is_rehearsed(llm, mo
         llm.count("  ", REFUNDS[:2])
 
 
-def test_a_model_that_can_is_corrected_whatever_else_is_asked(llm, monkeypatch):
-    monkeypatch.setattr(tallies, "yes_or_no_of", lambda _: SEEING)
+def test_a_model_that_can_is_corrected_whatever_else_is_asked(llm):
     found = llm.count("refund?", REFUNDS[:40])
     assert found.reading == SEEING
     assert llm.count("refund?", REFUNDS[:40], anyway=True).reading == SEEING
