@@ -113,6 +113,7 @@ def own_cache(tmp_path_factory, monkeypatch):
     for place in (
         "stores.cached_vectors.user_cache_dir",
         "rehearsal.kept_rehearsals.user_cache_path",
+        "rehearsal.kept_yes_or_no.user_cache_path",
     ):
         monkeypatch.setattr(f"dpicl_rag.{place}", lambda *_, **__: folder)
 

@@ -105,6 +105,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
             proposal=proposal,
             found=experts.count,
             bare=(lambda ids: sum(bare_log_probs(model, asked.prompt, ids))) if informed else None,
+            silent=asked.silent,
         )
     whole = whole_answer(asked, plan, experts, coins)
     # Begins when the first piece is asked for, inside the stream's own clean-up.

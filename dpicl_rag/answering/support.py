@@ -182,6 +182,8 @@ class Support:
         found: Released number of units that were found, if any.
         bare: Log-probability of tokens to the bare model, where the public row knows more than
             that: support is what documents add to the model, not to what was known before.
+        silent: Whether experts say so themselves where their documents do not tell: those who
+            support a proposal then need not be most of the units found.
 
     Attributes:
         proposal: See above.
@@ -197,7 +199,9 @@ class Support:
         proposal: Proposal | None = None,
         found: NoisyCount | None = None,
         bare: Callable[[Sequence[int]], float] | None = None,
+        silent: bool = False,
     ) -> None:
+        self._silent = silent
         self.proposal = proposal
         self.confirmed = False
         self._count = count
@@ -228,8 +232,11 @@ class Support:
         count, found = self._count, self._found
         if self.proposal.counted:
             count = replace(count, sigmas=_LINE_AGAIN)
-        line = 2 * count.line if found is None else most * found.low
-        count = count if found is None else count.up_to(line)
+        if self._silent:
+            line = count.line
+        else:
+            line = 2 * count.line if found is None else most * found.low
+            count = count if found is None else count.up_to(line)
         self.confirmed = count.passes(agreeing, self._spend, self._randomness, line=line)
         if not self.confirmed and naming is None:
             rows.rewind(len(self.proposal.suffix) + len(self.proposal.tokens) - 1)

@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 _WORD = re.compile(r"[^\W\d_]+")
-_LETTERS = {"de": "ßäöü", "fr": "êçœùè", "es": "¿¡ñ", "it": "òì"}
+_LETTERS = {"de": "ßäöü", "fr": "êçœâîôûë", "es": "¿¡ñ", "it": "òì"}
 """Letters that tell a language from others."""
 
 
@@ -35,8 +35,8 @@ class QuestionKind(StrEnum):
     DATE = "date"
     PERSON = "person"
     PLACE = "place"
-    YES_OR_NO = "yes_or_no"
     LIST = "list"
+    YES_OR_NO = "yes_or_no"
     OTHER = "other"
 
 

@@ -6,26 +6,26 @@ That of the default model comes with the package, so that nobody waits for it.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
 
 from platformdirs import user_cache_path
 from pydantic import TypeAdapter
 
 from dpicl_rag.files.run_files import write_whole
 from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
+from dpicl_rag.language_models.defaults import is_toy
+from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.rehearsal.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.rehearsal_items import items_version
-from dpicl_rag.rehearsal.yes_or_no import YesOrNo, yes_or_no_version
+from dpicl_rag.rehearsal.rehearsing import rehearse
 
-T = TypeVar("T", Rehearsal, YesOrNo)
-
-_known: dict[Path, Rehearsal | YesOrNo] = {}
+_AS_JSON = TypeAdapter(Rehearsal)
+_PACKAGED = TypeAdapter(dict[str, Rehearsal])
+_known: dict[Path, Rehearsal] = {}
 _one_at_a_time = Lock()
 
 
@@ -39,70 +39,41 @@ def rehearsal_of(model: LanguageModel, *, on_progress: Progress | None = None) -
     Raises:
         EngineUnavailableError: The engine does not answer; nothing is kept.
     """
-    if not speaks(model):
+    if not speaks(model) or isinstance(model, NoWriter):
         return Rehearsal()
-
-    def hold() -> Rehearsal:
-        from dpicl_rag.rehearsal.rehearsing import rehearse
-
-        return rehearse(model, on_progress)
-
-    return _kept_or_held(Rehearsal, model, items_version(), hold)
-
-
-def yes_or_no_of(model: LanguageModel, *, on_progress: Progress | None = None) -> YesOrNo:
-    """How a model is asked for yes or no: as it is kept, or rehearsed now, for counts alone.
-
-    Args:
-        model: Any.
-        on_progress: As of `rehearsal_of`.
-
-    Raises:
-        EngineUnavailableError: The engine does not answer; nothing is kept.
-    """
-
-    def hold() -> YesOrNo:
-        from dpicl_rag.rehearsal.rehearsing_yes_or_no import rehearse_yes_or_no
-
-        return rehearse_yes_or_no(model, on_progress)
-
-    return _kept_or_held(YesOrNo, model, yes_or_no_version(), hold)
-
-
-def _kept_or_held(kind: type[T], model: LanguageModel, version: str, hold: Callable[[], T]) -> T:
-    key = hashlib.sha256(f"{version} {model.fingerprint}".encode()).hexdigest()
-    file, as_json = user_cache_path("dpicl-rag") / "rehearsals" / f"{key}.json", TypeAdapter(kind)
+    if is_toy(model):
+        return packaged_rehearsal()[1]
+    file = _file_of(model)
     with _one_at_a_time:
         if file not in _known:
-            found = packaged(kind, model, version) or _read(file, as_json)
-            if found is None:
-                found = hold()
-                with suppress(OSError):  # then the next process rehearses again
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    write_whole(file, as_json.dump_json(found, indent=1))
-            _known[file] = found
-        known = _known[file]
-        assert isinstance(known, kind)
-        return known
+            _known[file] = _kept(file) or _held(model, file, on_progress)
+        return _known[file]
 
 
-def packaged(kind: type[T], model: LanguageModel, version: str) -> T | None:
-    """What is known of the default model, by the version of the items; None of any other.
-
-    In 16 bits it may say a word or two otherwise: the verdict is the same.
-    """
-    from dpicl_rag.language_models.defaults import is_toy
-
-    if not is_toy(model):
-        return None
+@cache
+def packaged_rehearsal() -> tuple[str, Rehearsal]:
+    """The rehearsal of the default model, in float32, and the version of its items."""
     file = files("dpicl_rag.rehearsal").joinpath("default_model.json")
-    found = json.loads(file.read_bytes()).get(version)
-    return None if found is None else TypeAdapter(kind).validate_python(found)
+    [(version, found)] = _PACKAGED.validate_json(file.read_bytes()).items()
+    return version, found
 
 
-def _read(file: Path, as_json: TypeAdapter[T]) -> T | None:
+def _held(model: LanguageModel, file: Path, on_progress: Progress | None) -> Rehearsal:
+    found = rehearse(model, on_progress)
+    with suppress(OSError):  # then the next process rehearses again
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, _AS_JSON.dump_json(found, indent=1))
+    return found
+
+
+def _kept(file: Path) -> Rehearsal | None:
     """What is kept; None where there is nothing, or it is damaged."""
     with suppress(OSError, ValueError):
-        found = as_json.validate_json(file.read_bytes())
-        return None if isinstance(found, Rehearsal) and not found.told else found
+        found = _AS_JSON.validate_json(file.read_bytes())
+        return found if found.told else None
     return None
+
+
+def _file_of(model: LanguageModel) -> Path:
+    key = hashlib.sha256(f"{items_version()} {model.fingerprint}".encode()).hexdigest()
+    return user_cache_path("dpicl-rag") / "rehearsals" / f"{key}.json"

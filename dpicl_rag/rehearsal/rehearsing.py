@@ -18,7 +18,7 @@ from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.rehearsal.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.rehearsal_items import RehearsalItem, rehearsal_items
 
-_FIRST = 6  # answers, after which a hopeless model is left
+_FIRST = 8  # answers, after which a hopeless model is left
 
 _TOGETHER = 12  # documents that are read in one go
 _DOCUMENT_TOKENS = 512

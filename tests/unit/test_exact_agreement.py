@@ -101,8 +101,9 @@ def counts(request, monkeypatch):
     """What is counted: every step of a ladder, as without a ledger, or a top count before it."""
     if getattr(request, "param", "ladder") == "ladder":
 
-        def behind(rho, delta, *reach):
-            return Ladder.within(rho, delta, SHARES.first_threshold * MUCH["units"], *reach)
+        def behind(rho, delta, stability, adjacency, keys):
+            first = SHARES.first_threshold * MUCH["units"]
+            return Ladder.within(rho, delta, first, stability, adjacency)
 
         monkeypatch.setattr(Ladder, "behind_top_count", staticmethod(behind))
 
@@ -123,14 +124,15 @@ def trace(monkeypatch):
             steps_left[self, drawn] = same.setdefault(alike, steps)
         return steps_left[self, drawn]
 
-    def draw(self, keys, randomness):
-        asked = self, tuple(sorted(keys))
+    def draw(self, held, randomness):
+        keys = sorted(key for (key,) in held)
+        asked = self, tuple(keys)
         if asked not in tables:
             tables[asked] = list(released(self, keys).items())
         law = tables[asked]
         found, _ = law[randomness.choose([(at, chance) for at, (_, chance) in enumerate(law)])]
         seen.append(found)
-        return None if found is None else Agreed(*found, within=1)
+        return [] if found is None else [Agreed(*found, within=1)]
 
     def draw_top(self, keys, randomness):
         most = honest_top(self, keys, Coins(lambda _: 0))

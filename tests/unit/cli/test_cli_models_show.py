@@ -33,7 +33,7 @@ def test_the_verdict_and_a_row_for_each_language(cli, knows):
 def test_a_toy_is_called_one(cli):
     done = cli("models", "show", "--quiet")
     assert done.exit_code == 0
-    assert done.stdout.startswith("a toy: answers 0 of 6\n")
+    assert done.stdout.startswith("a toy: answers 0 of 8\n")
 
 
 def test_all_numbers_are_in_the_json(cli, knows):

@@ -41,8 +41,9 @@ def test_every_language_has_items_of_both_sorts(language):
     }
 
 
-def test_every_kind_of_answer_is_asked_for():
-    assert {kind(item) for item in ITEMS} == set(QuestionKind) - {QuestionKind.MANNER}
+def test_many_kinds_of_answers_are_asked_for():
+    names = "reason number weekday time date person place yes_or_no other"
+    assert {kind(item) for item in ITEMS} >= set(map(QuestionKind, names.split()))
 
 
 def test_what_is_right_stands_in_documents_that_tell_and_in_no_others():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.errors import StoppedError
-from dpicl_rag.language_models.turns import taking_turns
+from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.transformers_rows import shared_pass
 from dpicl_rag.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.rehearsal_items import rehearsal_items
 from dpicl_rag.rehearsal.rehearsing import rehearse, says_nothing
@@ -34,7 +34,7 @@ def test_a_model_that_is_silent_where_it_should_be_knows_silence():
 def test_who_loses_little_is_not_asked_by_default_but_at_first():
     model = RehearsedModel(knowing)
     assert rehearse(model).right_by_default is None
-    assert [item for item, shown in model.asked if not shown] == TOLD[:6]
+    assert [item for item, shown in model.asked if not shown] == TOLD[:8]
 
 
 def test_who_loses_much_is_asked_by_default_too():
@@ -100,14 +100,14 @@ def test_a_toy_misreads_however_it_is_asked(right, by_default, toy):
     assert found.verdict.startswith("a toy: answers 27 of 40") is toy
 
 
-def test_a_hopeless_model_is_asked_six_questions():
+def test_a_hopeless_model_is_asked_eight_questions():
     seen = []
     model = RehearsedModel(lambda item, shown: "the moon")
     found = rehearse(model, lambda done, total: seen.append((done, total)))
-    assert model.asked == [(item, False) for item in TOLD[:6]]
-    assert (found.told, found.untold) == (6, 0)
-    assert found.verdict == "a toy: answers 0 of 6"
-    assert seen == [(at, len(TOLD) + len(ITEMS)) for at in range(1, 7)]
+    assert model.asked == [(item, False) for item in TOLD[:8]]
+    assert (found.told, found.untold) == (8, 0)
+    assert found.verdict == "a toy: answers 0 of 8"
+    assert seen == [(at, len(TOLD) + len(ITEMS)) for at in range(1, 9)]
 
 
 def test_progress_comes_to_its_end():
@@ -124,18 +124,20 @@ def test_what_does_not_fit_the_context_is_not_answered():
     assert model.together == []
 
 
-def test_it_is_one_step_whatever_happens_between_steps():
-    def stop():
-        raise StoppedError
+def test_a_random_model_is_a_toy_and_shares_no_pass_with_answers(tiny_model):
+    def refused(*_):
+        raise AssertionError("an answer's pass is asked for")
 
-    with taking_turns(stop):
-        assert rehearse(RehearsedModel(knowing)).knows_silence
+    token = shared_pass.set(refused)
+    try:
+        assert rehearse(tiny_model).verdict == "a toy: answers 0 of 8"
+    finally:
+        shared_pass.reset(token)
 
 
-def test_a_random_model_is_a_toy(tiny_model):
-    found = rehearse(tiny_model)
-    assert found.verdict == "a toy: answers 0 of 6"
-    assert tiny_model.cache is None or len(tiny_model.cache) == 0
+def test_public_documents_take_no_place_in_the_cache(tiny_model, tmp_path):
+    rehearse(tiny_model.with_cache(PrefixCache(folder=tmp_path)))
+    assert list(tmp_path.rglob("*.safetensors")) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,152 @@
+"""Answers of models that can be silent: one count of keys, and no token is drawn."""
+
+from collections import Counter
+
+import pytest
+
+from dpicl_rag import PrivateContextLLM, Rehearsal
+from dpicl_rag.answering import private_run
+from dpicl_rag.answering.canonical_form import canonical_form
+from dpicl_rag.answering.sentence_votes import VoteReader
+from dpicl_rag.answering.written_sentences import says_no_more
+from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.documents import Document
+from dpicl_rag.language_models.sentence_end import Continuation
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.private_counts import Agreement
+from dpicl_rag.requests import Request
+from dpicl_rag.results import UNSUPPORTED
+from tests.unit.answering.test_whole_answers import END, SIZE, counted, speech
+
+__all__ = ["counted"]
+
+LIST = "Which words are said?"
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch):
+    knows = Rehearsal(told=10, right=10, right_by_default=10, untold=10, silent=10)
+    monkeypatch.setattr(private_run, "rehearsal_of", lambda model: knows)
+
+
+def documents(*words):
+    return [Document(f"says {word}", f"u{at}") for at, word in enumerate(words)]
+
+
+def llm(**settings):
+    model = SyntheticModel(SIZE, speech, frozenset({END}))
+    return PrivateContextLLM(model, max_tokens=8, **settings)
+
+
+@pytest.mark.parametrize("word", ["refund", "other", "refundx"])
+@pytest.mark.parametrize("question", [LIST, "What is it?"])
+def test_a_unit_moves_its_own_keys_by_one_and_pays_for_them(counted, word, question):
+    corpus = documents(*["refund"] * 5, "other", "third")
+    llm().answer(question, [*corpus, Document(f"says {word}", "new")])
+    (with_it,) = counted
+    counted.clear()
+    llm().answer(question, corpus)
+    (without,) = counted
+    assert with_it["rho"] == without["rho"] == pytest.approx(with_it["paid"])
+    moved = Counter(with_it["keys"])
+    moved.subtract(without["keys"])
+    assert {key: count for key, count in moved.items() if count} == {word: 1}
+    assert with_it["able"].sum() == sum(with_it["keys"].values())
+
+
+@pytest.mark.parametrize(("question", "keys"), [(LIST, 3), ("Why?", 2), ("When is it?", 1)])
+def test_noise_is_that_of_the_keys_that_a_unit_may_have(question, keys):
+    plan = llm().plan(documents("a"), Request.of("answer", question=question))
+    (step,) = plan.ladder.steps
+    assert plan.only_agreement
+    rho, delta = step.rho, step.delta
+    assert step.keys == keys
+    single = step.noise.rho * keys
+    assert single <= rho * (1 + 1e-9)
+    assert keys * step.noise.tail(step.threshold - 1) <= delta * (1 + 1e-9)
+
+
+def test_no_token_is_drawn_where_nobody_agrees():
+    found = llm().answer("What is it?", documents("refund", "other", "third"))
+    assert (found.text, found.by, found.supported) == (UNSUPPORTED, None, False)
+
+
+def test_all_parts_that_enough_say_are_the_answer(monkeypatch):
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda *_: 0)
+    shown = []
+    monkeypatch.setattr(
+        Agreement,
+        "draw",
+        lambda self, held, randomness, honest=Agreement.draw: (
+            shown.append(honest(self, held, randomness)) or shown[-1]
+        ),
+    )
+    found = llm(epsilon=8.0).answer(LIST, documents(*["refund"] * 20, *["other"] * 30, "third"))
+    assert [one.key for one in shown[0]] == ["other", "refund"]
+    assert found.by == "agreement"
+
+
+class Letters:
+    stop_tokens = frozenset({0})
+
+    def decode(self, token_ids):
+        return "".join(map(chr, token_ids))
+
+
+def votes(question, *pairs):
+    """Of documents and what their experts say."""
+    reader = VoteReader(
+        Letters(),
+        question,
+        [[document] for document, _ in pairs],
+        canonical_form,
+        lambda *_: -400.0,
+        silent=True,
+    )
+    said = [Continuation((*map(ord, text), 0), (-0.1,) * (len(text) + 1)) for _, text in pairs]
+    return [vote and vote.keys for vote in reader.votes((), said)]
+
+
+def test_who_says_nothing_has_no_vote_and_whoever_speaks_needs_no_word_of_the_question():
+    found = votes(
+        "When does the pool open?",
+        ("Doors at a quarter to seven.", "The pool opens at 6:45."),
+        ("Doors at a quarter to seven.", "NOTHING"),
+        ("Doors at a quarter to seven.", "The pool opens at 9:30."),
+        ("Ab 6.45 Uhr.", "It opens at quarter to seven."),
+    )
+    assert found == [("6:45",), None, None, ("6:45",)]
+
+
+def test_names_and_numbers_of_the_question_stand_in_the_document():
+    said = "It is treated with Blerpox."
+    found = votes(
+        "What is Zonkitis treated with?",
+        ("Zonkitis: prescribed Blerpox.", said),
+        ("Farbitis: prescribed Blerpox.", said),
+    )
+    assert found == [("Blerpox",), None]
+
+
+def test_a_reason_has_several_words_that_its_document_states():
+    found = votes(
+        "Why is the sauna closed?",
+        ("New tiles for the floor of the sauna.", "Because the floor gets new tiles."),
+        ("The sauna is shut until May.", "Because the floor gets new tiles."),
+        ("La sauna está cerrada por las baldosas del suelo.", "Because of the floor tiles."),
+    )
+    assert found == [("floor", "tile"), None, ("floor", "tile")]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "true"),
+    [
+        ("The pool opens at 6:45", True),
+        ("The pool opens at 6:45 on weekdays", False),
+        ("The pool opens at 9:30", False),
+        ("The pool opens", False),
+        ("", False),
+    ],
+)
+def test_a_written_sentence_brings_in_nothing(sentence, true):
+    assert says_no_more(sentence, "When does the pool open?", ["6:45"]) == true

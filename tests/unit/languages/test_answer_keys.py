@@ -1,0 +1,219 @@
+"""Kinds of answers that questions ask for, and the keys that wordings of one answer share."""
+
+import pytest
+
+from dpicl_rag.languages.answer_keys import AnswerKeys
+from dpicl_rag.languages.languages import language_of
+
+KINDS = {
+    "time": (
+        "When does the reception open?",
+        "At what time does the bus leave?",
+        "Wann öffnet die Rezeption?",
+        "Um wie viel Uhr beginnt der Kurs?",
+        "Quand ouvre la réception ?",
+        "À quelle heure commence le cours ?",
+        "¿Cuándo abre la recepción?",
+        "¿A qué hora empieza el curso?",
+        "Quando apre la reception?",
+        "A che ora comincia il corso?",
+    ),
+    "person": (
+        "Who handles invoices?",
+        "Who is the new caretaker?",
+        "To whom do I send the form?",
+        "Wer kümmert sich um Rechnungen?",
+        "Wie heißt der Hausmeister?",
+        "Wem gehört das Rad?",
+        "Qui s'occupe des factures ?",
+        "Comment s'appelle le gardien ?",
+        "Quel est le nom du gardien ?",
+        "¿Quién lleva las facturas?",
+        "¿Cómo se llama el conserje?",
+        "Chi si occupa delle fatture?",
+        "Come si chiama il custode?",
+    ),
+    "date": (
+        "Until when is the lift out of order?",
+        "Wann wird das Wasser abgestellt?",
+        "When is the meeting?",
+        "When will the water be off?",
+        "What is the deadline for the form?",
+        "By when must I hand in the form?",
+        "Bis wann ist der Aufzug kaputt?",
+        "Jusqu'à quand l'ascenseur est-il en panne ?",
+        "¿Hasta cuándo está cerrado el ascensor?",
+        "Fino a quando è chiuso l'ascensore?",
+    ),
+    "number": (
+        "How much does a parking space cost?",
+        "How many bicycles fit in the room?",
+        "What is the phone number of the caretaker?",
+        "What does the ticket cost?",
+        "What is the rent?",
+        "How long does a refund take?",
+        "Was kostet ein Stellplatz?",
+        "Wie viel kostet ein Stellplatz?",
+        "Wie lange dauert die Reparatur?",
+        "Combien coûte une place de parking ?",
+        "Quel est le prix du billet ?",
+        "¿Cuánto cuesta una plaza?",
+        "Quanto costa un posto auto?",
+    ),
+    "reason": (
+        "Warum wird das Wasser abgestellt?",
+        "Pourquoi l'eau est-elle coupée ?",
+        "¿Por qué se corta el agua?",
+        "Perché manca l'acqua?",
+    ),
+    "place": (
+        "Où se trouve le local à vélos ?",
+        "Where does the part come from, and when?",
+        "In which room is the meeting?",
+        "Which floor is the office on?",
+        "Wo ist der Fahrradraum?",
+        "In welchem Stock ist das Büro?",
+        "Où est le bureau ?",
+        "¿Dónde está la oficina?",
+        "Dov'è l'ufficio?",
+    ),
+    "yes_or_no": (
+        "Is the lift working?",
+        "Are dogs allowed?",
+        "Do I need a ticket?",
+        "Can one pay by card?",
+        "Ist der Aufzug in Betrieb?",
+        "Sind Hunde erlaubt?",
+        "Darf man grillen?",
+        "Gibt es einen Parkplatz?",
+        "Est-ce que les chiens sont admis ?",
+        "Peut-on payer par carte ?",
+        "L'ascenseur marche-t-il ?",
+        "¿Se puede pagar con tarjeta?",
+        "¿Está abierta la sauna?",
+        "¿Hay aparcamiento?",
+        "Si può pagare con la carta?",
+        "È aperta la sauna?",
+        "C'è un parcheggio?",
+    ),
+    "other": (
+        "Which tenant had knee surgery?",
+        "What is X treated with?",
+        "Which disease has fever and a rash?",
+        "What are the office hours?",
+        "What colour are the new bins?",
+        "What's the wifi password?",
+        "Womit wird Zonkitis behandelt?",
+    ),
+    "weekday": (
+        "On which day is the bin emptied?",
+        "What day is the meeting?",
+        "An welchem Tag kommt die Müllabfuhr?",
+        "Quel jour passe la poubelle ?",
+        "¿Qué día es la reunión?",
+        "Che giorno è la riunione?",
+    ),
+    "manner": (
+        "What should I bring?",
+        "How do I reset it?",
+        "Wie setze ich es zurück?",
+    ),
+    "list": (
+        "Which products are mentioned?",
+        "What problems do tenants report?",
+        "Name the three colours.",
+        "Welche Kurse gibt es am Samstag?",
+        "Quels cours y a-t-il le samedi ?",
+        "¿Qué cursos hay los sábados?",
+        "Quali corsi ci sono il sabato?",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "question"), [(kind, one) for kind, asked in KINDS.items() for one in asked]
+)
+def test_a_question_says_what_kind_of_answer_it_wants(kind, question):
+    assert AnswerKeys(question).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("When does it open?", "en"),
+        ("Wann macht ihr auf?", "de"),
+        ("Où se trouve le bureau ?", "fr"),
+        ("¿Dónde está la oficina?", "es"),
+        ("Dov'è l'ufficio?", "it"),
+        ("2222", "en"),
+    ],
+)
+def test_the_language_of_a_text(text, code):
+    assert language_of(text).code == code
+
+
+@pytest.mark.parametrize(
+    ("question", "keys", "answers"),
+    [
+        (
+            "When does the office open?",
+            ("8:30",),
+            ("At half past eight.", "The office opens at 8.30 am.", "Um halb neun.", "At 08:30.",
+             "À 8h30.", "A las ocho y media.", "Alle otto e mezza."),
+        ),
+        (
+            "Until when is it out of order?",
+            ("14 March",),
+            ("Until 14 March.", "Until March 14th.", "Bis 14. März.", "Until 2026-03-14.",
+             "Jusqu'au 14 mars.", "Hasta el 14 de marzo.", "Fino al 14 marzo."),
+        ),
+        ("On which day is the meeting?", ("Thursday",), ("Thursdays.", "Am Donnerstag.", "Le jeudi.")),
+        (
+            "How much is a place?",
+            ("45 EUR",),
+            ("It costs 45 EUR per month.", "45 euros.", "€45.", "Forty-five euros.", "45,00 €"),
+        ),
+        ("How long does it take?", ("9 working days",), ("Nine working days.", "9 working days, we hope.")),
+        (
+            "Who handles invoices?",
+            ("Okafor",),
+            ("Ms Okafor handles invoices.", "Ngozi Okafor.", "Frau Okafor", "It is Dr. Okafor."),
+        ),
+        ("Where is the store?", ("room 12",), ("It is in room 12.", "See room 12, please.")),
+        ("Is the lift working?", ("No",), ("No, it is not.", "No.")),
+        ("When does the office open?", (), ("The office is nice.", "It opens early.")),
+    ],
+)  # fmt: skip
+def test_wordings_of_one_answer_have_its_key(question, keys, answers):
+    found = AnswerKeys(question)
+    assert {one: found.of(one) for one in answers} == dict.fromkeys(answers, keys)
+
+
+def test_a_document_states_a_key_in_whatever_form():
+    when = AnswerKeys("When does the office open?")
+    assert when.states("Wir öffnen um halb neun.")("8:30")
+    assert not when.states("Wir öffnen um neun Uhr.")("8:30")
+    price = AnswerKeys("How long does it take?")
+    assert price.states("Das dauert 9 Tage.")("9 days")
+    who = AnswerKeys("Who handles invoices?")
+    assert who.states("ask ms okafor")("Okafor")
+    assert not who.states("ask ms okaforo")("Okafor")
+
+
+def test_reasons_and_lists_have_several_keys_and_at_most_so_many():
+    why = AnswerKeys("Why is the sauna closed?")
+    assert why.of("Because the floor gets new tiles.") == ("floor", "tile")
+    assert why.most == 2
+    courses = AnswerKeys("Which courses are there on Saturdays?")
+    assert courses.of("Yoga, diving, chess and aqua gymnastics on Saturdays.") == (
+        "gymnastic", "diving", "chess",
+    )  # fmt: skip
+
+
+def test_names_and_numbers_of_a_question_are_looked_for():
+    treated = AnswerKeys("What is Zonkitis treated with in room 4?")
+    assert treated.about("zonkitis, room 4")
+    assert not treated.about("zonkitis, room 5")
+    assert not treated.about("room 4")
+    assert AnswerKeys("Warum fällt das Training am Montag aus?").about("nothing of it")
+    assert AnswerKeys("Is it open on Monday?").about("lundi")
