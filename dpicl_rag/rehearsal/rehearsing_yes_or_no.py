@@ -10,9 +10,10 @@ from itertools import count
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.language_models.turns import give_way
-from dpicl_rag.rehearsal.yes_or_no import FORMS, Form, Rate, YesOrNo, odds
+from dpicl_rag.rehearsal.yes_or_no import FORMS, Form, Rate, Reading, YesOrNo, is_clear, odds
 from dpicl_rag.rehearsal.yes_or_no_items import (
     YesOrNoQuestion,
     documents,
@@ -20,23 +21,21 @@ from dpicl_rag.rehearsal.yes_or_no_items import (
     questions,
 )
 
-_FIRST = 8  # questions, by which the form is chosen, and a hopeless model left
+_CACHED = 1 << 28  # bytes; public documents are read once for each form
+_EVERY = 3  # question is one, by which the form is chosen, and a hopeless model left
 _HOPELESS = 0.25  # of Youden's J at those
-_SHARES = (0.0, 0.5, 1.0)
-_LEAST = tuple(step / 4 for step in range(-24, 33))  # nats
+_BARS = tuple(step / 4 for step in range(-24, 33))  # log-odds
 _UNITS, _YES = 100, 10
 """The count that is to be nearest to the truth: of few that say yes among many, as most are."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The log-odds of one question, by documents that say yes and that say no.
+    """The log-odds of one question, by documents that say yes and that say no."""
 
-    Each stands beside the mean of the panel without the document itself.
-    """
-
-    yes: Sequence[tuple[float, float]]
-    no: Sequence[tuple[float, float]]
+    yes: Sequence[float]
+    no: Sequence[float]
+    clear: bool
 
 
 def rehearse_yes_or_no(model: LanguageModel, on_progress: Progress | None = None) -> YesOrNo:
@@ -55,9 +54,11 @@ def rehearse_yes_or_no(model: LanguageModel, on_progress: Progress | None = None
 
 def _rehearse(model: LanguageModel, on_progress: Progress | None) -> YesOrNo:
     if isinstance(model, TransformersModel):
-        model = model.with_cache(None)  # its place is for documents that are read again
-    asked, done = questions(), count(1)
-    whole = len(asked) + _FIRST * (len(FORMS) - 1)
+        # Its own is for documents that are asked again later.
+        model = model.with_cache(PrefixCache(memory=_CACHED))
+    first = questions()[::_EVERY]
+    others = [question for question in questions() if question not in first]
+    whole, done = len(first) * len(FORMS) + len(others), count(1)
 
     def ask(form: Form, some: Sequence[YesOrNoQuestion]) -> list[_Asked]:
         found = []
@@ -69,50 +70,46 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> YesOrNo:
         return found
 
     try:
-        first = {form: ask(form, asked[:_FIRST]) for form in FORMS}
-        ways = {form: best_way(form, found) for form, found in first.items()}
-        form = min(ways, key=lambda form: _error(ways[form]))
+        begun = {form: ask(form, first) for form in FORMS}
+        ways = {form: best_reading(found) for form, found in begun.items()}
+        form = min(FORMS, key=lambda form: _error(ways[form]))
         if ways[form].youden < _HOPELESS:
-            return ways[form]
-        return best_way(form, [*first[form], *ask(form, asked[_FIRST:])])
+            return YesOrNo(form, ways[form], ways[form])
+        found = [*begun[form], *ask(form, others)]
     except ContextLengthError:  # it reads no more than a few words
-        return YesOrNo("plain", 0.0, 0.0, Rate(0.5, 0.25), Rate(0.5, 0.25))
+        nothing = best_reading([])
+        return YesOrNo("plain", nothing, nothing)
+    clear, unclear = (
+        best_reading([one for one in found if one.clear == clear]) for clear in (True, False)
+    )
+    return YesOrNo(form, clear, unclear)
 
 
 def _asked(model: LanguageModel, form: Form, question: YesOrNoQuestion) -> _Asked:
     names = tuple(dict.fromkeys((*panel_names(), *question.yes, *question.no)))
     texts = [documents()[name] for name in names]
     found = dict(zip(names, odds(model, form, question.text, texts), strict=True))
-
-    def beside(name: str) -> tuple[float, float]:
-        others = [found[other] for other in panel_names() if other != name]
-        return found[name], sum(others) / len(others)
-
-    return _Asked([beside(name) for name in question.yes], [beside(name) for name in question.no])
+    yes, no, shown = (
+        [found[name] for name in some] for some in (question.yes, question.no, panel_names())
+    )
+    return _Asked(yes, no, is_clear(shown))
 
 
-def best_way(form: Form, asked: Sequence[_Asked]) -> YesOrNo:
-    """The way of reading the odds by which counts are nearest to the truth."""
-    ways = [
-        YesOrNo(
-            form,
-            share,
+def best_reading(asked: Sequence[_Asked]) -> Reading:
+    """The reading of some questions by which counts are nearest to the truth."""
+    readings = [
+        Reading(
             least,
-            Rate.of((_above(one.yes, share, least), len(one.yes)) for one in asked),
-            Rate.of((len(one.no) - _above(one.no, share, least), len(one.no)) for one in asked),
+            Rate.of((sum(own > least for own in one.yes), len(one.yes)) for one in asked),
+            Rate.of((sum(own <= least for own in one.no), len(one.no)) for one in asked),
         )
-        for share in _SHARES
-        for least in _LEAST
+        for least in _BARS
     ]
-    return min(ways, key=_error)
+    return min(readings, key=_error)
 
 
-def _above(odds: Sequence[tuple[float, float]], share: float, least: float) -> int:
-    return sum(own > least + share * others for own, others in odds)
-
-
-def _error(way: YesOrNo) -> float:
+def _error(reading: Reading) -> float:
     """By how much a corrected count is off."""
-    if way.youden <= 0:
+    if reading.youden <= 0:
         return math.inf
-    return math.sqrt(way.variance(_YES, _UNITS - _YES)) / way.youden
+    return math.sqrt(reading.variance(_YES, _UNITS - _YES)) / reading.youden

@@ -1,9 +1,9 @@
 """Yes and no of a model: how it is asked for them, and how often it is right, by its rehearsal.
 
-A model leans to one of them, by its nature and by the words of a question. So the odds of yes are
-held against a bar: a constant of the model, and a part of the odds that the same question has of
-public documents, of which most are about something else. The form, the constant and the part are
-those by which counts of public documents are nearest to the truth.
+A model leans to one of them, by its nature and by the words of a question. Where nearly all
+documents of a public panel clearly say no to the same question, what says yes is seen; where many
+are near to yes, a document must pass a higher bar, and more is misread. The form of the question
+and both bars are those by which counts of public documents are nearest to the truth.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ LABELS = ("Yes", "No")
 
 _LEAST = 0.5
 """Of Youden's J, the least of a model whose counts can be corrected: at 0 it knows nothing."""
+
+_CLEAR = -1.0
+"""Log-odds below which a public document clearly says no."""
+
+_TRUE = 2
+"""Documents of the panel that may say yes to a clear question."""
 
 _TOKENS = 512
 """Most tokens of a public document that are read."""
@@ -82,19 +88,15 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class YesOrNo:
-    """How a model is asked for yes or no, and how often it is right. Public.
+class Reading:
+    """How documents are read at a question, and how often that is right. Public.
 
     Attributes:
-        form: How a question is put.
-        share: The part of the odds of public documents that a document's own must pass.
-        least: What they must pass beyond that, in nats.
+        least: The log-odds of yes above which a document says yes.
         yes: Of documents that say yes, the part that is read so.
         no: Of those that say no, the part that is read so.
     """
 
-    form: Form
-    share: float
     least: float
     yes: Rate
     no: Rate
@@ -106,43 +108,60 @@ class YesOrNo:
 
     @property
     def countable(self) -> bool:
-        """True of a model that sees enough for its counts to be corrected."""
+        """True where enough is seen for counts to be corrected."""
         return self.youden >= _LEAST
 
     @property
     def verdict(self) -> str:
-        """What it is, in plain words."""
-        yes, no = self.in_100
-        return f"reads {yes} in 100 that say yes right, and {no} in 100 that say no"
-
-    @property
-    def in_100(self) -> tuple[int, int]:
-        """Both rates, as people say them; no model is always right."""
+        """What it is, in plain words; no model is always right."""
         yes, no = (min(99, round(100 * rate.mean)) for rate in (self.yes, self.no))
-        return yes, no
+        return f"reads {yes} in 100 that say yes right, and {no} in 100 that say no"
 
     def variance(self, yes: float, no: float) -> float:
         """Variance of how many are read as yes, of so many that say yes and that say no."""
-        by_chance = yes * self.yes.mean * (1 - self.yes.mean) + no * self.no.mean * (
-            1 - self.no.mean
-        )
+        said, silent = self.yes.mean, self.no.mean
+        by_chance = yes * said * (1 - said) + no * silent * (1 - silent)
         return by_chance + yes**2 * self.yes.variance + no**2 * self.no.variance
+
+
+@dataclass(frozen=True, slots=True)
+class YesOrNo:
+    """How a model is asked for yes or no, and how its odds are read. Public.
+
+    Attributes:
+        form: How a question is put.
+        clear: At a question to which nearly all public documents clearly say no.
+        unclear: At any other.
+    """
+
+    form: Form
+    clear: Reading
+    unclear: Reading
+
+    def reading(self, model: LanguageModel, question: str) -> Reading:
+        """How documents are read at a question: a function of what public ones say to it.
+
+        Args:
+            model: Reads public documents.
+            question: Public text.
+
+        Raises:
+            ContextLengthError: The question leaves no room for a document.
+        """
+        return self.clear if is_clear(odds(model, self.form, question, panel())) else self.unclear
 
     def prompt(self, model: LanguageModel, question: str) -> Prompt:
         """The prompt of a question."""
         return FORMS[self.form].cut(model.tokenizer, question)
 
-    def bar(self, model: LanguageModel, question: str) -> float:
-        """The odds of yes, in nats, above which a document says yes to a question. Public.
 
-        Args:
-            model: Reads public documents.
-            question: Public text.
-        """
-        if not self.share:
-            return self.least
-        found = odds(model, self.form, question, panel())
-        return self.least + self.share * sum(found) / len(found)
+def is_clear(found: Sequence[float]) -> bool:
+    """True where all but a few log-odds are clearly those of no.
+
+    Args:
+        found: Of the documents of the panel. What is asked may be true of a few of them.
+    """
+    return sorted(found)[-1 - _TRUE] < _CLEAR
 
 
 def yes_or_no_version() -> str:

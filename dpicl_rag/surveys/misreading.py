@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.rehearsal.yes_or_no import YesOrNo
+from dpicl_rag.rehearsal.yes_or_no import Reading
 from dpicl_rag.surveys.survey_results import INTERVAL, Estimate
 
 
@@ -20,7 +20,7 @@ def corrected(
     units: int,
     noise: DiscreteGaussian,
     noise_of_units: DiscreteGaussian,
-    reading: YesOrNo,
+    reading: Reading,
     rate: float = 1.0,
 ) -> Estimate:
     """The number of units that say yes, with an interval of noise, of coins and of misreading.
@@ -33,7 +33,7 @@ def corrected(
         units: Noisy count of all units.
         noise: On ``yes``.
         noise_of_units: On ``units``.
-        reading: Rates of the model.
+        reading: How the question was read, and how often that is right.
         rate: Public probability with which a unit was asked, by a coin of its own.
     """
     found, asked = yes / rate, max(0.0, units / rate)

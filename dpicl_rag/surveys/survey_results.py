@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.rehearsal.yes_or_no import YesOrNo
+from dpicl_rag.rehearsal.yes_or_no import Reading
 from dpicl_rag.results import cost_of, notebook_table, privacy_rows
 
 LISTED = 24
@@ -41,7 +41,7 @@ class PrivateCount:
     delta: float
     rho: float
     complete: bool = True
-    reading: YesOrNo | None = None
+    reading: Reading | None = None
     from_memory: bool = False
 
     @property

@@ -26,7 +26,7 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import Input, LanguageModel, Progress
+from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.mechanisms.private_counts import Histogram
@@ -34,7 +34,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.mechanisms.step import Step, rows_of
 from dpicl_rag.prompts import Prompt, label_tokens
-from dpicl_rag.rehearsal import YesOrNo, yes_or_no_of
+from dpicl_rag.rehearsal import Reading, yes_or_no_of
 from dpicl_rag.rehearsal.yes_or_no import LABELS
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
@@ -68,14 +68,15 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     """
     question = request.asked()
     run.prompt(question)  # a question without words is refused first
-    reading = None if run.reader is not None else rehearsed(run.model, anyway=request.anyway)
+    how = None if run.reader is not None else yes_or_no_of(run.model)
 
     def release() -> PrivateCount:
-        if reading is None:
+        reading = how and countable(how.reading(run.model, question), anyway=request.anyway)
+        if how is None or reading is None:
             labels, prompt, opinion = YES_OR_NO, run.prompt(question), says_first
         else:
-            labels, prompt = LABELS, reading.prompt(run.model, question)
-            opinion = partial(says_yes, bar=reading.bar(run.model, question))
+            labels, prompt = LABELS, how.prompt(run.model, question)
+            opinion = partial(says_yes, least=reading.least)
         asked = _asked(request, labels, documents, run, prompt, opinion, count_plan)
         counts = noisy_yes(asked.experts, asked.said, run.randomness)
         noise, rate = asked.experts.mechanism, asked.experts.rate
@@ -85,30 +86,31 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
             found = corrected(*counts, noise.said.noise, noise.units.noise, reading, rate)
         return PrivateCount(question, found, *asked.cost, reading)
 
-    shaping = (request.sample, reading, *_read_by(documents, run))
+    if how is not None:
+        countable(how.clear, anyway=request.anyway)
+    shaping = (request.sample, how, *_read_by(documents, run))
     memory = memory_of_counts(documents, run)
     return remembered_or_released(memory, PrivateCount, request, shaping, run.config, release)
 
 
-def rehearsed(model: LanguageModel, *, anyway: bool) -> YesOrNo | None:
-    """How a model is asked for yes or no; None of one that is to count though it cannot.
+def countable(reading: Reading, *, anyway: bool) -> Reading | None:
+    """A reading that counts are corrected by; None where there is none and they are made anyway.
 
     Args:
-        model: Any.
-        anyway: Whether it is to.
+        reading: How a model reads documents, at a question or at best.
+        anyway: Whether a model that cannot count is to.
 
     Raises:
         ConfigurationError: It cannot, by its rehearsal. Nothing is paid.
-        EngineUnavailableError: The engine does not answer.
     """
-    reading = yes_or_no_of(model)
     if reading.countable:
         return reading
     if not anyway:
         raise ConfigurationError(
-            f"this model cannot count: it {reading.verdict}, by its rehearsal on public documents; "
-            "tally subjects by vectors (by='vectors', --by vectors), take a larger model or a "
-            "reader, or count all the same, by numbers that may be far off (anyway=True, --anyway)"
+            f"this model cannot count that: it {reading.verdict}, by its rehearsal on public "
+            "documents; tally subjects by vectors (by='vectors', --by vectors), take a larger "
+            "model or a reader, or count all the same, by numbers that may be far off "
+            "(anyway=True, --anyway)"
         )
     return None
 
@@ -346,13 +348,13 @@ def says_first(step: Step) -> torch.Tensor:
     return opinions(step)[:, :1]
 
 
-def says_yes(step: Step, bar: float) -> torch.Tensor:
-    """Whether each unit says yes: its own odds are above a public bar. Bool [n, 1].
+def says_yes(step: Step, least: float) -> torch.Tensor:
+    """Whether each unit says yes: its own log-odds are above a public bar. Bool [n, 1].
 
     A unit whose row is no distribution says no.
     """
     rows = rows_of(step)[1:].double().cpu()
-    return (rows[:, :1] - rows[:, 1:]) > bar
+    return (rows[:, :1] - rows[:, 1:]) > least
 
 
 def opinions_in_steps(

@@ -5,10 +5,11 @@ import torch
 
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.prompts import PromptTemplate
-from dpicl_rag.rehearsal import YesOrNo, kept_yes_or_no, yes_or_no_of
+from dpicl_rag.rehearsal import Reading, YesOrNo, kept_yes_or_no, yes_or_no_of
 from dpicl_rag.rehearsal.rehearsing_yes_or_no import rehearse_yes_or_no
 from dpicl_rag.rehearsal.yes_or_no import FORMS, Rate, yes_or_no_version
-from dpicl_rag.rehearsal.yes_or_no_items import documents, panel_names, questions
+from dpicl_rag.rehearsal.yes_or_no_items import documents, panel, panel_names, questions
+from tests.support.readings import SEEING
 from tests.support.tiny_model import build_tiny_model
 
 TRUTH = {
@@ -55,8 +56,8 @@ class _Rows:
 
 
 def leaning(question, document, truth):
-    """Right, but for a lean of its own to yes, and another one at every question."""
-    return 2.0 + len(question) % 5 + 1.5 * (1 if truth else -1)
+    """Right, but leaning to yes at questions of even length."""
+    return 3.0 * (1 if truth else -1) + (0.0 if len(question) % 2 else 5.0)
 
 
 def test_items_are_whole_and_say_no_more_often_than_yes():
@@ -76,42 +77,36 @@ def test_no_worked_example_is_asked():
     assert isinstance(FORMS["plain"], PromptTemplate)
 
 
-def test_a_lean_of_model_and_question_is_taken_out():
+def test_a_lean_at_some_questions_has_a_bar_of_its_own():
     found = rehearse_yes_or_no(Reader(leaning))
-    assert found.share > 0
-    assert found.yes.mean > 0.95
-    assert found.no.mean > 0.98
-    assert found.countable
-
-
-def test_a_lean_of_the_model_alone_needs_no_public_documents():
-    found = rehearse_yes_or_no(Reader(lambda question, document, truth: 3.0 + (1 if truth else -1)))
-    assert found.countable
-    assert 2.0 <= found.least + 3.0 * found.share < 4.0
+    assert -3.0 <= found.clear.least < 3.0
+    assert 2.0 <= found.unclear.least < 8.0
+    for reading in (found.clear, found.unclear):
+        assert reading.yes.mean > 0.95
+        assert reading.no.mean > 0.98
+        assert reading.countable
 
 
 def test_a_model_that_guesses_is_left_early_and_cannot_count():
     model = Reader(lambda question, document, truth: 0.5)
     found = rehearse_yes_or_no(model)
-    assert not found.countable
-    assert len(model.asked) == 8 * len(FORMS)
+    assert not found.clear.countable
+    assert len(model.asked) == 12 * len(FORMS)
 
 
 def test_a_model_that_has_no_room_cannot_count():
     model = Reader(leaning)
     model.context_length = 50
-    assert not rehearse_yes_or_no(model).countable
+    assert not rehearse_yes_or_no(model).clear.countable
 
 
-def test_the_bar_of_a_question_follows_from_public_documents():
-    question = questions()[0].text
-    model = Reader(lambda question, document, truth: 4.0)
-    assert YesOrNo("plain", 0.5, 1.0, *_RATES).bar(model, question) == pytest.approx(3.0)
-    assert YesOrNo("plain", 0.0, 1.0, *_RATES).bar(model, question) == 1.0
-    assert len(model.asked) == 1
-
-
-_RATES = (Rate(0.9, 0.001), Rate(0.95, 0.001))
+@pytest.mark.parametrize(("near", "clear"), [(0, True), (2, True), (3, False), (12, False)])
+def test_a_question_is_clear_where_nearly_all_public_documents_say_no(near, clear):
+    texts = panel()[:near]
+    model = Reader(lambda question, document, truth: 0.5 if document in texts else -2.0)
+    found = SEEING.form, SEEING.clear, SEEING.unclear
+    reading = YesOrNo(*found).reading(model, questions()[0].text)
+    assert reading == (SEEING.clear if clear else SEEING.unclear)
 
 
 def test_a_rate_is_that_of_a_hand_computation():
@@ -131,7 +126,7 @@ def test_questions_that_differ_no_more_than_chance_have_no_variance_between_them
 
 
 def test_what_is_said_of_it_names_both_rates():
-    assert YesOrNo("plain", 0.0, 0.0, Rate(0.9, 0), Rate(1.0, 0)).verdict == (
+    assert Reading(0.0, Rate(0.9, 0), Rate(1.0, 0)).verdict == (
         "reads 90 in 100 that say yes right, and 99 in 100 that say no"
     )
 
@@ -162,5 +157,5 @@ def test_the_default_model_is_known_and_cannot_count(default_model):
     model = Reader(leaning, default_model.fingerprint)
     found = yes_or_no_of(model)
     assert model.asked == []
-    assert not found.countable
+    assert not found.clear.countable
     assert kept_yes_or_no.packaged_yes_or_no()[0] == yes_or_no_version()

@@ -24,7 +24,7 @@ def test_a_count_says_what_its_interval_holds():
     assert count.text == (
         "About 120 (110 to 130) say yes. The interval is of noise alone, not what is misread."
     )
-    corrected = replace(count, reading=SEEING)
+    corrected = replace(count, reading=SEEING.clear)
     assert corrected.text == (
         "About 120 (110 to 130) say yes. The interval is of noise and misreading: the model reads "
         "90 in 100 that say yes right, and 95 in 100 that say no, by its rehearsal."
