@@ -258,7 +258,7 @@ def _asked(
     allowance = prompt.allowance(model, config.unit_tokens, longest)
     complete = not plan.individual or run.every_unit_has(plan.rho, search.corpus_name)
     how = label_reading(reader, model, question, labels, prompt, tokens, allowance, most=most)
-    experts = run.experts(question, search, plan, how.digest, how.reading)
+    experts = run.experts((question,), search, plan, how.digest, how.reading)
     together = units_of_a_step(allowance + len(prompt.suffix) + longest)
     by_model = run.on_progress if reader is None else None
 
