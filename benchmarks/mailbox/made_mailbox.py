@@ -12,7 +12,6 @@ import random
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -20,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from benchmarks.asked_corpus import Question
 from demos.inbox.generator import Mailbox, dated_message
 
 DESK = Address("Aquarena Lindach", "desk", "aquarena.example")
@@ -106,43 +106,6 @@ _WROTE = {
     "fr": "Le {date:%d/%m/%Y} à {date:%H:%M}, {name} a écrit :",
     "es": "El {date:%d/%m/%Y} a las {date:%H:%M}, {name} escribió:",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of the mailbox, and which answers are right.
-
-    Attributes:
-        text: The question.
-        kind: Of answer; ``nobody`` and ``one thread`` must stay unanswered.
-        turns: Questions and answers before it.
-        fact: The topic of the threads that tell it.
-        right: Expressions that a right answer has; `least` of them are enough.
-        wrong: Expressions that it has not.
-        least: How many of `right` there must be.
-    """
-
-    text: str
-    kind: str
-    turns: tuple[tuple[str, str], ...] = ()
-    fact: str = ""
-    right: tuple[str, ...] = ()
-    wrong: tuple[str, ...] = ()
-    least: int = 0
-
-    @property
-    def answerable(self) -> bool:
-        """Whether enough threads tell it."""
-        return bool(self.right)
-
-    def is_right(self, text: str) -> bool:
-        """Whether an answer says it, and nothing that is wrong."""
-
-        def found(expression: str) -> bool:
-            return re.search(expression, text, re.IGNORECASE) is not None
-
-        enough = sum(map(found, self.right)) >= (self.least or len(self.right))
-        return self.answerable and enough and not any(map(found, self.wrong))
 
 
 def read_questions() -> list[Question]:

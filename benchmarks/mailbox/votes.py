@@ -21,9 +21,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.mailbox.made_mailbox import Question, make_mailbox, read_questions, threads_of_facts
+from benchmarks.asked_corpus import Question
+from benchmarks.mailbox.made_mailbox import make_mailbox, read_questions, threads_of_facts
 from dpicl_rag import Corpus, PromptTemplate, TopKRetriever, load
-from dpicl_rag.answering.canonical_form import canonical_form, first_sentence, vote_for
+from dpicl_rag.answering.canonical_form import canonical_form, vote_for
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.language_models.base import SpeakingRows
@@ -32,6 +33,7 @@ from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.languages.answer_keys import AnswerKeys
 from dpicl_rag.languages.languages import SILENT
+from dpicl_rag.languages.sentences import first_sentence
 
 MOST_TOKENS = 32
 UNIT_TOKENS = 256

@@ -27,8 +27,6 @@ CanonicalForm = Callable[[str], str | None]
 """From an expert's words to the words that stand for them; None, or no text, for no vote. Public:
 a function of its argument alone."""
 
-# A sentence ends before white space, so that "3.5" and "e.g.that" go on.
-_SENTENCE = re.compile(r"[.!?\u3002\uff01\uff1f](?=[\s\"')\]]|$)|\n")
 _QUOTES = str.maketrans("", "", '"`*\u201c\u201d\u201e\u00ab\u00bb')
 _AROUND = " \t\r\n.,;:!?'\u3002"
 
@@ -44,13 +42,6 @@ _LEADING_ZERO = re.compile(r"\b0(?=\d:\d\d\b)")
 _HALF_DAY = re.compile(r"(?<=\d)\s*([ap])\.?m\b\.?", re.IGNORECASE)
 _UNITS = {"s": "seconds", "sec": "seconds", "secs": "seconds", "min": "minutes", "mins": "minutes"}
 _UNIT = re.compile(rf"(?<=\d)\s*({'|'.join(_UNITS)})\b\.?")
-
-
-def first_sentence(text: str) -> str:
-    """The text up to the end of its first sentence, or all of it."""
-    text = text.lstrip()
-    end = _SENTENCE.search(text)
-    return text if end is None else text[: end.start()]
 
 
 def canonical_form(text: str) -> str | None:
@@ -182,7 +173,8 @@ def vote_for(
         sentence: What is said.
         question: Public text.
         form: Canonical form of an answer; one of one's own is the only one.
-        by_parts: Whether words of reasons, ways and lists are keys, too.
+        by_parts: Whether words of reasons, ways and lists are keys, too, and keys are all: a
+            sentence without one is no vote.
     """
     asked = content_words(question)
     try:
@@ -195,8 +187,10 @@ def vote_for(
         short = key if asks_how(question) else short_form(key, asked)
         named = short != key and of_question.kind is QuestionKind.OTHER
         if of_question.by_value or (by_parts and not named):
-            if keys := of_question.of(sentence):
+            if keys := of_question.of(sentence, by_parts=by_parts):
                 return SentenceVote(key, keys, words, content_words(" ".join(keys)), of_kind=True)
+            if by_parts:
+                return None  # it is no answer of the kind that was asked for
             short = key
         return SentenceVote(
             key, (short,), words, words if short == key else content_words(short) - asked

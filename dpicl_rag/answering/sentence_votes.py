@@ -15,7 +15,7 @@ from functools import partial
 
 import torch
 
-from dpicl_rag.answering.canonical_form import CanonicalForm, SentenceVote, first_sentence, vote_for
+from dpicl_rag.answering.canonical_form import CanonicalForm, SentenceVote, vote_for
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
@@ -27,6 +27,7 @@ from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
+from dpicl_rag.languages.sentences import first_sentence
 from dpicl_rag.rehearsal.rehearsing import says_nothing
 
 _ABOUT = 0.25

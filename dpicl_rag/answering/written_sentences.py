@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl_rag.answering.canonical_form import first_sentence
 from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.answering.question import Question
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.languages.languages import language_of
+from dpicl_rag.languages.sentences import first_sentence
 
 
 def written_sentence(question: Question, keys: Sequence[str]) -> str | None:

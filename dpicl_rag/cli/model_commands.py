@@ -54,8 +54,9 @@ def _table(found: Rehearsal) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table("language", "right", "silent where nothing is told", box=box.SIMPLE)
+    table = Table("language", "right", "silent", "silent, asked near", box=box.SIMPLE)
     for name, one in (*found.by_language.items(), ("all", found)):
-        silent = f"{one.silent} of {one.untold}" if one.untold else "not asked"
-        table.add_row(name, f"{one.answered} of {one.told}", silent)
+        silent = (one.silent, one.far), (one.silent_near, one.near)
+        cells = [f"{done} of {asked}" if asked else "not asked" for done, asked in silent]
+        table.add_row(name, f"{one.answered} of {one.told}", *cells)
     return table

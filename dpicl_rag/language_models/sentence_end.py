@@ -4,7 +4,9 @@ Greedy sentences differ in their tails: "A refund takes 9 working days", "... to
 account", "... once we have booked it". So an expert is taken at its shortest: its sentence ends at
 the first place where an end is nearly as likely as what the expert goes on with. But none ends
 before it has said a word that the question has not: "The Breezer 2 has been renamed" answers
-nothing yet. All that follows from the expert's own row and from public text and numbers alone.
+nothing yet. Nor does it end within a word or a number ("8" of "8:30"), behind a word that asks for
+more ("45 EUR per"), or behind an abbreviation. All
+that follows from the expert's own row and from public text and numbers alone.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.languages.languages import languages
+from dpicl_rag.languages.sentences import ends_sentence
 
 if TYPE_CHECKING:
     import torch
@@ -101,12 +105,32 @@ class SentenceEnd:
         if token in self.marks and token not in self._final:
             # The mark belongs to the sentence where no space follows: "6.40".
             after = said.tokens[at + 1 : at + 2]
-            return bool(after) and (after[0] in self._final or self._spaced(after[0]))
+            if not after or after[0] in self._final:
+                return bool(after)
+            return self._spaced(after[0]) and self._ends_between(said.tokens, at + 1)
         if token in self.tokens:
             return True
         if at == 0 or not said.ends or said.ends[at] + NEARLY < said.log_probs[at]:
             return False
-        return bool(self.words(said.tokens[:at]) - known)
+        if not self.words(said.tokens[:at]) - known:
+            return False
+        return self._spaced(token) and not self._leads_on(said.tokens[:at])
+
+    def _ends_between(self, tokens: Sequence[int], at: int) -> bool:
+        before = self._text(tokens[:at])
+        return before is None or ends_sentence(before, self._text(tokens[at:]) or "")
+
+    def _leads_on(self, tokens: Sequence[int]) -> bool:
+        """True of words that nothing ends with: "on", "per", "the"."""
+        words = (self._text(tokens) or "").casefold().split()
+        return bool(words) and any(one.leads_on(words[-1]) for one in languages())
+
+    def _text(self, tokens: Sequence[int]) -> str | None:
+        """What tokens say; None of what cannot be read. Nobody is told."""
+        try:
+            return self._decode(tokens)
+        except Exception:
+            return None
 
     def _spaced(self, token: int) -> bool:
         return self._decode([token])[:1].isspace()

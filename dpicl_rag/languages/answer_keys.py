@@ -12,6 +12,7 @@ import datetime
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import chain
 
 from dpicl_rag.languages.languages import Language, QuestionKind, language_of, languages
 from dpicl_rag.normal_forms import normal_form
@@ -28,6 +29,10 @@ _CLOCK = re.compile(
 _FULL_HOUR = re.compile(
     r"\b(?P<hour>[01]?\d|2[0-4])\s?(?:(?P<half>[ap])\.?\s?m|uhr|o'clock|heures?|h|horas|ore)\b",
     re.IGNORECASE,
+)
+_BARE_HOUR = re.compile(
+    r"\b(?i:at|from|until|till|um|ab|bis|à|dès|las|alle|dalle)\s(?P<hour>[01]?\d|2[0-4])\b"
+    r"(?![.,:h]\d)(?!\s?(?:[%€$£]|Uhr|EUR|[Ee]uro))(?!\s[A-Z])"
 )
 _ISO_DATE = re.compile(r"\b\d{4}-(?P<month>\d\d)-(?P<day>\d\d)\b")
 _NUMERIC_DATE = re.compile(r"\b(?P<day>\d{1,2})([./])(?P<month>\d{1,2})(?:\2(?:\d{2,4})?|(?!\d))")
@@ -85,14 +90,18 @@ class AnswerKeys:
             found["number"] for found in _NUMBER.finditer(_in_digits(question, self.language))
         )
 
-    def of(self, answer: str) -> tuple[str, ...]:
+    def of(self, answer: str, *, by_parts: bool = False) -> tuple[str, ...]:
         """The keys of an answer, as they may be shown; none where it has no part of the kind.
 
         Args:
             answer: One sentence.
+            by_parts: Whether a person or place without a name is a word: "the caretaker".
         """
-        found = dict.fromkeys(self._found(_plain(answer)))
-        return tuple(found)[: self.most]
+        text = _plain(answer)
+        found = tuple(dict.fromkeys(self._found(text)))
+        if not found and by_parts and self.kind in (QuestionKind.PERSON, QuestionKind.PLACE):
+            found = tuple(self._parts(text))
+        return found[: self.most]
 
     def states(self, document: str) -> Callable[[str], bool]:
         """The test whether a document states a key, in whatever form.
@@ -183,10 +192,13 @@ class AnswerKeys:
         for language in self._languages():
             for hour, minute in language.times_in_words(text):
                 yield f"{hour}:{minute:02d}"
-        for found in (*_CLOCK.finditer(text), *_FULL_HOUR.finditer(text)):
-            hour, half = int(found["hour"]), (found["half"] or "").lower()
+        digits = _in_digits(text, self.language)
+        each = (_CLOCK.finditer(text), _FULL_HOUR.finditer(text), _BARE_HOUR.finditer(digits))
+        for found in chain(*each):
+            parts = found.groupdict()
+            hour, half = int(parts["hour"]), (parts.get("half") or "").lower()
             hour = hour % 12 + 12 * (half == "p") if half else hour
-            yield f"{hour}:{found.groupdict().get('minute') or '00'}"
+            yield f"{hour}:{parts.get('minute') or '00'}"
 
     def _dates(self, text: str) -> Iterator[str]:
         for language in self._languages():

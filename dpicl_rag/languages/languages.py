@@ -16,6 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 _WORD = re.compile(r"[^\W\d_]+")
+_WORD_OR_NUMBER = re.compile(r"[^\W_]{1,99}")
 _LETTERS = {"de": "ßäöü", "fr": "êçœâîôûë", "es": "¿¡ñ", "it": "òì"}
 """Letters that tell a language from others."""
 
@@ -52,6 +53,16 @@ class Language:
         weekdays: Names in small letters, with their numbers; Monday is 1.
         yes: Words that affirm.
         no: Words that deny.
+        conjunctions: Words that join a question to one before it.
+        prepositions: Words that a phrase begins with.
+        determiners: Words that stand before a noun.
+        auxiliaries: Verbs that say nothing by themselves.
+        day_times: Words of times that are no weekday and no month.
+        bounds: Words of a time from which, or until which.
+        opposites: Pairs of words: who asks for one does not ask for the other.
+        abbreviations: Before a point that ends no sentence.
+        closing_abbreviations: Before one that ends a sentence where the next word has a capital.
+        before_numbers: Before one that ends none where a number follows.
     """
 
     code: str
@@ -61,6 +72,16 @@ class Language:
     weekdays: dict[str, int]
     yes: frozenset[str]
     no: frozenset[str]
+    conjunctions: frozenset[str]
+    prepositions: frozenset[str]
+    determiners: frozenset[str]
+    auxiliaries: frozenset[str]
+    day_times: frozenset[str]
+    bounds: frozenset[str]
+    opposites: tuple[frozenset[str], ...]
+    abbreviations: frozenset[str]
+    closing_abbreviations: frozenset[str]
+    before_numbers: frozenset[str]
     _stemmer: str
     _months: dict[str, int]
     _hours: dict[str, int]
@@ -93,15 +114,46 @@ class Language:
         # A stemmer holds the word that it is at: threads that shared one would stem each other's.
         return str(snowballstemmer.stemmer(self._stemmer).stemWord(word))
 
+    def is_month(self, word: str) -> bool:
+        """True of names of months and what is short for them, in small letters."""
+        return word in self._months
+
+    def begins_month(self, letters: str) -> bool:
+        """True of the first letters of a month's name, and of all of it."""
+        return any(month.startswith(letters) for month in self._months)
+
+    def is_time(self, word: str) -> bool:
+        """True of weekdays, months, parts of a day and of a year, in small letters."""
+        return self.is_date(word) or word in self.day_times
+
+    def leads_on(self, word: str) -> bool:
+        """True of words in small letters that no phrase ends with: "per", "the", "and"."""
+        return word in self.prepositions or word in self.determiners or word in self.conjunctions
+
+    def says_little(self, word: str) -> bool:
+        """True of words that say nothing by themselves, in small letters."""
+        return word in self.function_words or word in self.auxiliaries or self.leads_on(word)
+
+    def without_conjunction(self, question: str) -> str:
+        """The question that stands behind "And", or the question as it is."""
+        joined = "|".join(self.conjunctions)
+        return re.sub(rf"^[\s¿¡]*(?:(?:{joined})\b[\s,¿]*)+", "", question, flags=re.IGNORECASE)
+
+    def content_words(self, text: str) -> frozenset[str]:
+        """Stems of the words of a text that say something, and its numbers."""
+        words = _WORD_OR_NUMBER.findall(text.casefold())
+        return frozenset(self.stem(word) for word in words if not self.says_little(word))
+
     def kind(self, question: str) -> QuestionKind:
         """The kind of answer that a question asks for.
 
         Args:
-            question: Public text in this language.
+            question: Public text in this language. What stands behind "And" says its kind.
         """
         text = " ".join(question.casefold().split())
         # "And at weekends, when do you open?"
-        clauses = [clause.strip(" ¿¡") for clause in re.split(r"[,;:.!]\s", text)]
+        sentences = map(self.without_conjunction, re.split(r"[:.!]\s", text))
+        clauses = [part.strip(" ¿¡") for one in sentences for part in re.split(r"[,;]\s", one)]
         for kind, begins in self.asks.items():
             if any(map(begins.match, clauses)):
                 return kind
@@ -180,6 +232,10 @@ def languages() -> tuple[Language, ...]:
     return tuple(_language(code, data) for code, data in _data("languages.toml").items())
 
 
+def _phrases(listed: str) -> frozenset[str]:
+    return frozenset(phrase.strip() for phrase in listed.split(","))
+
+
 def _language(code: str, data: dict[str, Any]) -> Language:
     from babel.dates import get_day_names, get_month_names
 
@@ -208,6 +264,16 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         weekdays=weekdays | plurals,
         yes=frozenset(data["yes"].split()),
         no=frozenset(data["no"].split()),
+        conjunctions=frozenset(data["conjunctions"].split()),
+        prepositions=frozenset(data["prepositions"].split()),
+        determiners=frozenset(data["determiners"].split()),
+        auxiliaries=frozenset(data["auxiliaries"].split()),
+        day_times=frozenset(data["day_times"].split()),
+        bounds=frozenset(data["bounds"].split()),
+        opposites=tuple(frozenset(pair.split()) for pair in data["opposites"].split(",")),
+        abbreviations=_phrases(data["abbreviations"]),
+        closing_abbreviations=_phrases(data["closing_abbreviations"]),
+        before_numbers=_phrases(data["before_numbers"]),
         _stemmer=data["stemmer"],
         _months=months,
         _hours=hours,

@@ -9,7 +9,9 @@ _RIGHT = 0.7
 """Of what documents tell, the least part that a model answers right that may answer."""
 
 _SILENT = 0.8
-"""Of what they do not tell, the least part to which it says nothing."""
+"""Of questions about something else than the document, the least part to which it says nothing.
+
+What is asked near to a document has words of it: a filter by words would let it vote, too."""
 
 _LOST = 0.2
 """Of what they tell, the most that it may lose by being able to say nothing."""
@@ -30,16 +32,20 @@ class Rehearsal:
         told: Questions that were asked of documents that tell.
         right: How many of them it answered right, shown that a document may tell nothing.
         right_by_default: The same, not shown it; None where that decides nothing.
-        untold: Questions that were asked of documents that do not tell.
+        far: Questions that were asked of documents about something else.
         silent: How many of them it said nothing to, shown how.
+        near: Questions that were asked of documents about the same thing that do not tell.
+        silent_near: The same of these.
         by_language: The same of each language that was asked in.
     """
 
     told: int = 0
     right: int = 0
     right_by_default: int | None = None
-    untold: int = 0
+    far: int = 0
     silent: int = 0
+    near: int = 0
+    silent_near: int = 0
     by_language: Mapping[str, Rehearsal] = field(default_factory=dict)
 
     @property
@@ -51,7 +57,7 @@ class Rehearsal:
         return (
             self.told > 0
             and self.right >= _RIGHT * self.told
-            and self.silent >= _SILENT * self.untold
+            and self.silent >= _SILENT * self.far
             and self.answered - self.right <= _LOST * self.told
         )
 
@@ -77,10 +83,13 @@ class Rehearsal:
             return "not rehearsed: its engine does not let a document answer by itself"
         if self.is_toy:
             return f"a toy: answers {self.answered} of {self.told}"
-        silence = f"stays silent on {self.silent} of {self.untold}"
+        silence = (
+            f"stays silent on {self.silent} of {self.far} documents about something else, and on "
+            f"{self.silent_near} of {self.near} that come near"
+        )
         if self.knows_silence:
             return f"answers {self.right} of {self.told}, {silence}: may answer"
-        return f"answers {self.answered} of {self.told}, but {silence}: it makes up the others"
+        return f"answers {self.answered} of {self.told}, but {silence}"
 
     @property
     def answered(self) -> int:

@@ -24,12 +24,15 @@ class RehearsalItem:
         document: A mail, a note, a ticket or rows of a table.
         question: What is asked.
         right: Regular expression that a right answer has; None where the document does not tell.
+        near: Whether a document that does not tell is about the same thing: most have a wrong
+            answer of the right kind.
     """
 
     language: str
     document: str
     question: str
     right: str | None = None
+    near: bool = False
 
     def is_right(self, answer: str) -> bool:
         """Test for an answer that says what the document tells."""
@@ -83,7 +86,9 @@ def _items() -> Iterator[RehearsalItem]:
         for one in own["asked"]:
             for name, right in one["told"].items():
                 yield RehearsalItem(language, documents[name], one["question"], right)
-            for name in one["untold"]:
+            for name in one["near"]:
+                yield RehearsalItem(language, documents[name], one["question"], near=True)
+            for name in one["far"]:
                 yield RehearsalItem(language, documents[name], one["question"])
 
 

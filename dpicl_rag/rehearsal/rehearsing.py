@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextvars import Context
 from dataclasses import replace
+from functools import partial
 from itertools import count
+from typing import TypeVar
 
-from dpicl_rag.errors import ContextLengthError
+from dpicl_rag.errors import ContextLengthError, MissingDependencyError
 from dpicl_rag.language_models.base import LanguageModel, Progress, SpeakingRows
+from dpicl_rag.language_models.joint_passes import JointPasses
+from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import sentence_end_of
 from dpicl_rag.language_models.transformers import TransformersModel
@@ -20,11 +26,12 @@ from dpicl_rag.rehearsal.rehearsal_items import RehearsalItem, rehearsal_items
 
 _FIRST = 8  # answers, after which a hopeless model is left
 
-_TOGETHER = 12  # documents that are read in one go
+_TOGETHER = 12  # questions that share passes
 _DOCUMENT_TOKENS = 512
 _ANSWER_TOKENS = 32
 
 Answers = Mapping[RehearsalItem, str]
+T = TypeVar("T")
 
 
 def rehearse(model: LanguageModel, on_progress: Progress | None = None) -> Rehearsal:
@@ -35,7 +42,8 @@ def rehearse(model: LanguageModel, on_progress: Progress | None = None) -> Rehea
 
 def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Rehearsal:
     if isinstance(model, TransformersModel):
-        model = model.with_cache(None)  # its place is for documents that are read again
+        # Its own place is for documents that are read again; here prefixes are.
+        model = model.with_cache(PrefixCache())
     items = rehearsal_items()
     whole, answered = sum(2 if item.right else 1 for item in items), count(1)
 
@@ -69,13 +77,16 @@ def _of(language: str, answers: Answers) -> Answers:
 
 def _count(silently: Answers, by_default: Answers) -> Rehearsal:
     asked = silently or by_default
-    told = sum(item.right is not None for item in asked)
+    near = {item: answer for item, answer in silently.items() if item.near}
+    far = {item: answer for item, answer in silently.items() if not (item.right or item.near)}
     return Rehearsal(
-        told=told,
+        told=sum(item.right is not None for item in asked),
         right=_right(silently),
         right_by_default=_right(by_default) if by_default else None,
-        untold=len(asked) - told,
-        silent=sum(not item.right and says_nothing(answer) for item, answer in silently.items()),
+        far=len(far),
+        silent=sum(map(says_nothing, far.values())),
+        near=len(near),
+        silent_near=sum(map(says_nothing, near.values())),
     )
 
 
@@ -94,46 +105,64 @@ def _answers(
     template_of: Callable[[str], PromptTemplate],
     advance: Callable[[], None],
 ) -> dict[RehearsalItem, str]:
-    """The first sentence that each document leads to; those of one template are read together."""
-    templates = {item: template_of(item.question) for item in items}
+    """The first sentence that each document leads to."""
     found: dict[RehearsalItem, str] = {}
-    for template in dict.fromkeys(templates.values()):
-        own = [item for item in items if templates[item] == template]
-        for start in range(0, len(own), _TOGETHER):
-            part = own[start : start + _TOGETHER]
-            for item, answer in zip(part, _read(model, template, part), strict=True):
-                found[item] = answer
-                advance()
+    asked = defaultdict[str, list[RehearsalItem]](list)
+    for item in items:
+        asked[item.question].append(item)
+    works = [partial(_read, model, template_of(one), own, advance) for one, own in asked.items()]
+    for start in range(0, len(works), _TOGETHER):
+        for answers in _side_by_side(works[start : start + _TOGETHER]):
+            found |= answers
     return found
 
 
-def _read(
-    model: LanguageModel, template: PromptTemplate, items: Sequence[RehearsalItem]
-) -> list[str]:
-    """Answers to items; where they do not fit the model's context, none."""
-    prompts = {item.question: template.cut(model.tokenizer, item.question) for item in items}
-    first, *_ = prompts.values()
+def _side_by_side(works: Sequence[Callable[[], T]]) -> list[T]:
+    """Results of work that shares passes of the model, where greenlet is installed.
+
+    Of a pass with few rows most is the same work for any number of them, and each keeps its bits.
+    """
     try:
-        most = min(
-            prompt.allowance(model, _DOCUMENT_TOKENS, _ANSWER_TOKENS) for prompt in prompts.values()
-        )
+        passes = JointPasses()
+    except MissingDependencyError:
+        return [work() for work in works]
+    results: list[Future[T]] = [Future() for _ in works]
+    for result, work in zip(results, works, strict=True):
+        passes.start(partial(_settle, result, work))
+    while passes.waiting:
+        passes.run_pass()
+    return [result.result() for result in results]
+
+
+def _settle(result: Future[T], work: Callable[[], T]) -> None:
+    try:
+        result.set_result(work())
+    except Exception as error:
+        result.set_exception(error)
+
+
+def _read(
+    model: LanguageModel,
+    template: PromptTemplate,
+    items: Sequence[RehearsalItem],
+    advance: Callable[[], None],
+) -> dict[RehearsalItem, str]:
+    """Answers of documents to one question; where it does not fit the model's context, none."""
+    prompt = template.cut(model.tokenizer, items[0].question)
+    try:
+        most = prompt.allowance(model, _DOCUMENT_TOKENS, _ANSWER_TOKENS)
     except ContextLengthError:
-        return [""] * len(items)
-    public = model.digest((first.no_document,), most)
-    documents = [model.digest((item.document,), most) for item in items]
-    room = max(len(prompt.suffix) for prompt in prompts.values()) + _ANSWER_TOKENS
-    rows = model.read(first.prefix, [public, *documents], room=room)
+        return dict.fromkeys(items, "")
+    texts = (prompt.no_document, *(item.document for item in items))
+    inputs = [model.digest((text,), most) for text in texts]
+    rows = model.read(prompt.prefix, inputs, room=len(prompt.suffix) + _ANSWER_TOKENS)
     assert isinstance(rows, SpeakingRows)
-    said: list[Continuation | None] = [None] * len(items)
-    for question, prompt in prompts.items():
-        asked = [item.question == question for item in items]
-        each = rows.continue_each(prompt.suffix, _ANSWER_TOKENS, asked)
-        said = [new if one else old for one, new, old in zip(asked, each, said, strict=True)]
-    return [
-        _sentence(model, prompts[item.question], own)
-        for item, own in zip(items, said, strict=True)
-        if own is not None
-    ]
+    said = rows.continue_each(prompt.suffix, _ANSWER_TOKENS, [True] * len(items))
+    found = {}
+    for item, own in zip(items, said, strict=True):
+        found[item] = _sentence(model, prompt, own)
+        advance()
+    return found
 
 
 def _sentence(model: LanguageModel, prompt: Prompt, said: Continuation) -> str:

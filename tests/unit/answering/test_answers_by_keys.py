@@ -25,7 +25,7 @@ LIST = "Which words are said?"
 
 @pytest.fixture(autouse=True)
 def silent(monkeypatch):
-    knows = Rehearsal(told=10, right=10, right_by_default=10, untold=10, silent=10)
+    knows = Rehearsal(told=10, right=10, right_by_default=10, far=10, silent=10)
     monkeypatch.setattr(private_run, "rehearsal_of", lambda model: knows)
 
 
@@ -116,6 +116,17 @@ def test_who_says_nothing_has_no_vote_and_whoever_speaks_needs_no_word_of_the_qu
         ("Ab 6.45 Uhr.", "It opens at quarter to seven."),
     )
     assert found == [("6:45",), None, None, ("6:45",)]
+
+
+def test_a_sentence_that_has_no_answer_of_the_kind_is_no_vote():
+    found = votes(
+        "When does the pool open?",
+        ("Best, the front desk.", "The front desk opens the pool."),
+        ("Open early.", "It opens early."),
+    )
+    assert found == [None, None]
+    found = votes("Who opens the pool?", ("Ask our caretaker.", "The caretaker does."))
+    assert found == [("caretaker",)]
 
 
 def test_names_and_numbers_of_the_question_stand_in_the_document():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dpicl_rag.answering.canonical_form import canonical_form, first_sentence
+from dpicl_rag.answering.canonical_form import canonical_form
+from dpicl_rag.languages.sentences import first_sentence
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,11 @@ import pytest
 from dpicl_rag.rehearsal import kept_rehearsals
 from tests.support.rehearsed_model import RehearsedModel, knowing
 
+VERDICT = (
+    "answers 42 of 42, stays silent on 21 of 21 documents about something else, and on 21 of 21 "
+    "that come near: may answer"
+)
+
 
 @pytest.fixture
 def knows(monkeypatch, tmp_path):
@@ -24,10 +29,10 @@ def test_the_verdict_and_a_row_for_each_language(cli, knows):
     done = cli("models", "show", "--quiet")
     assert (done.exit_code, done.stderr) == (0, "")
     verdict, *table = done.stdout.splitlines()
-    assert verdict == "answers 42 of 42, stays silent on 26 of 26: may answer"
+    assert verdict == VERDICT
     rows = [line.split() for line in table if line.strip()][2:]
     assert [row[0] for row in rows] == ["en", "de", "fr", "es", "it", "all"]
-    assert " ".join(rows[-1]) == "all 42 of 42 26 of 26"
+    assert " ".join(rows[-1]) == "all 42 of 42 21 of 21 21 of 21"
 
 
 def test_a_toy_is_called_one(cli):
@@ -42,13 +47,15 @@ def test_all_numbers_are_in_the_json(cli, knows):
     german = told.pop("by_language")["de"]
     assert told == {
         "model": None,
-        "verdict": "answers 42 of 42, stays silent on 26 of 26: may answer",
+        "verdict": VERDICT,
         "knows_silence": True,
         "told": 42,
         "right": 42,
         "right_by_default": None,
-        "untold": 26,
-        "silent": 26,
+        "far": 21,
+        "silent": 21,
+        "near": 21,
+        "silent_near": 21,
     }
     assert german["told"] == german["right"] == 8
 

@@ -16,6 +16,10 @@ VOCABULARY = {
     "\u0120It": 5,
     "\u010a": 6,
     "?!": 7,
+    "\u0120crowns": 8,
+    "\u0120per": 9,
+    "\u0120November": 10,
+    "Mr": 11,
 }
 TEXT = {
     token: text.replace("\u0120", " ").replace("\u010a", "\n") for text, token in VOCABULARY.items()
@@ -59,8 +63,8 @@ def test_where_it_says_nothing_new_it_goes_on():
     known = END.words((2,))
     assert known == {"refund"}
     ends = (0.0, -0.5, -0.5, -0.5)
-    assert END.at(said(1, 2, 4, 2, ends=ends), known) == 3
-    assert END.at(said(1, 2, 4, 2, ends=ends)) == 2
+    assert END.at(said(1, 2, 8, 2, ends=ends), known) == 3
+    assert END.at(said(1, 2, 8, 2, ends=ends)) == 2
     assert END.at(said(2, 3, 5), known) == 1  # but at a mark, as it says so itself
 
 
@@ -79,6 +83,20 @@ def test_nothing_ends_before_it_begins():
 
 def test_a_mark_inside_a_number_is_no_end():
     assert END.at(said(4, 3, 4, ends=(-9.0, -0.5, -9.0))) is None
+
+
+def test_nothing_ends_within_a_number_or_behind_a_word_that_leads_on():
+    likely = (-9.0, -0.5, -0.5, -0.5)
+    assert END.at(said(2, 4, 4, 5, ends=likely)) == 3  # "8:30" is no "8"
+    assert END.at(said(4, 8, 9, 5, ends=(-9.0, -9.0, -9.0, -0.5))) is None  # "40 crowns per"
+    assert END.at(said(4, 8, 5, 5, ends=(-9.0, -9.0, -0.5, -0.5))) == 2
+
+
+@pytest.mark.parametrize(
+    ("tokens", "at"), [((4, 3, 10, 2), None), ((4, 3, 5, 2), 1), ((11, 3, 2, 2), None)]
+)
+def test_a_point_that_abbreviates_ends_nothing(tokens, at):
+    assert END.at(said(*tokens)) == at
 
 
 def test_without_knowledge_of_ends_only_what_is_said_counts():

@@ -32,7 +32,8 @@ def runs(text):
 def test_every_language_has_items_of_both_sorts(language):
     own = [item for item in ITEMS if item.language == language]
     assert sum(item.right is not None for item in own) >= 8
-    assert sum(item.right is None for item in own) >= 5
+    assert sum(item.near for item in own) >= 4
+    assert sum(item.right is None and not item.near for item in own) >= 4
     assert {language_of(item.question).code for item in own} == {language}
     about = [item.yes for item in ABOUT if item.language == language]
     assert len(about) >= 6

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import pytest
 
+from dpicl_rag.errors import MissingDependencyError
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers_rows import shared_pass
-from dpicl_rag.rehearsal import Rehearsal
+from dpicl_rag.rehearsal import Rehearsal, rehearsing
 from dpicl_rag.rehearsal.rehearsal_items import rehearsal_items
 from dpicl_rag.rehearsal.rehearsing import rehearse, says_nothing
 from tests.support.rehearsed_model import RehearsedModel, knowing, mute, talking
 
 ITEMS = rehearsal_items()
 TOLD = [item for item in ITEMS if item.right]
-UNTOLD = [item for item in ITEMS if not item.right]
+NEAR = [item for item in ITEMS if item.near]
+FAR = [item for item in ITEMS if not (item.right or item.near)]
 
 
 def test_a_model_that_is_silent_where_it_should_be_knows_silence():
     model = RehearsedModel(knowing)
     found = rehearse(model)
     assert (found.told, found.right) == (len(TOLD),) * 2
-    assert (found.untold, found.silent) == (len(UNTOLD),) * 2
+    assert (found.far, found.silent) == (len(FAR),) * 2
+    assert (found.near, found.silent_near) == (len(NEAR),) * 2
     assert found.knows_silence
     assert not found.is_toy
     assert found.verdict == (
-        f"answers {len(TOLD)} of {len(TOLD)}, stays silent on {len(UNTOLD)} of {len(UNTOLD)}: "
-        "may answer"
+        "answers 42 of 42, stays silent on 21 of 21 documents about something else, and on "
+        "21 of 21 that come near: may answer"
     )
     assert {item for item, shown in model.asked if shown} == set(ITEMS)
-    assert max(model.together) <= 12
+    assert max(model.together) <= 4
 
 
 def test_who_loses_little_is_not_asked_by_default_but_at_first():
@@ -44,7 +47,7 @@ def test_who_loses_much_is_asked_by_default_too():
     found = rehearse(model)
     assert (found.right, found.right_by_default) == (len(TOLD) - len(TOLD[::4]), len(TOLD))
     assert found.right >= 0.7 * found.told
-    assert found.silent == found.untold
+    assert found.silent == found.far
     assert not found.knows_silence
     assert found.verdict.startswith(f"answers {len(TOLD)} of {len(TOLD)}, but")
     assert [item for item, shown in model.asked if not shown] == TOLD
@@ -65,15 +68,23 @@ def test_each_language_is_counted_by_itself():
 
 def test_a_model_that_always_talks_does_not_know_silence():
     found = rehearse(RehearsedModel(talking))
-    assert (found.right, found.silent) == (len(TOLD), 0)
+    assert (found.right, found.silent, found.silent_near) == (len(TOLD), 0, 0)
     assert not found.knows_silence
     assert not found.is_toy
-    assert f"but stays silent on 0 of {len(UNTOLD)}" in found.verdict
+    assert f"but stays silent on 0 of {len(FAR)}" in found.verdict
+
+
+def test_who_talks_of_what_is_near_is_no_worse_than_words_would_be():
+    found = rehearse(
+        RehearsedModel(lambda item, shown: (talking if item.near else knowing)(item, shown))
+    )
+    assert (found.silent, found.silent_near) == (len(FAR), 0)
+    assert found.knows_silence
 
 
 def test_a_model_that_says_nothing_at_all_does_not_know_silence():
     found = rehearse(RehearsedModel(mute))
-    assert (found.right, found.silent) == (0, len(UNTOLD))
+    assert (found.right, found.silent) == (0, len(FAR))
     assert not found.knows_silence
     assert not found.is_toy
 
@@ -105,7 +116,7 @@ def test_a_hopeless_model_is_asked_eight_questions():
     model = RehearsedModel(lambda item, shown: "the moon")
     found = rehearse(model, lambda done, total: seen.append((done, total)))
     assert model.asked == [(item, False) for item in TOLD[:8]]
-    assert (found.told, found.untold) == (8, 0)
+    assert (found.told, found.far, found.near) == (8, 0, 0)
     assert found.verdict == "a toy: answers 0 of 8"
     assert seen == [(at, len(TOLD) + len(ITEMS)) for at in range(1, 9)]
 
@@ -133,6 +144,23 @@ def test_a_random_model_is_a_toy_and_shares_no_pass_with_answers(tiny_model):
         assert rehearse(tiny_model).verdict == "a toy: answers 0 of 8"
     finally:
         shared_pass.reset(token)
+
+
+def test_without_greenlet_each_question_is_asked_by_itself(tiny_model, monkeypatch):
+    def answers():
+        found = {}
+        monkeypatch.setattr(rehearsing, "_read", lambda *given: found.update(read(*given)) or found)
+        rehearse(tiny_model)
+        return found
+
+    def missing():
+        raise MissingDependencyError
+
+    read = rehearsing._read
+    together = answers()
+    monkeypatch.setattr(rehearsing, "JointPasses", missing)
+    assert answers() == together
+    assert len(together) == 8
 
 
 def test_public_documents_take_no_place_in_the_cache(tiny_model, tmp_path):

@@ -1,0 +1,100 @@
+"""Ends of sentences: what a point ends, and what it only abbreviates.
+
+A point after "8", "z. B", "Mr" or "J" often ends no sentence. It is decided by the words around it,
+in five languages: a fragment that is released as a sentence cannot be mended afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dpicl_rag.languages.languages import language_of, languages
+
+_MARK = re.compile(r"[.!?\u3002\uff01\uff1f](?=[\s\"')\]]|$)|\n")
+"""A sentence ends before white space, so that "3.5" and "e.g.that" go on."""
+
+_AROUND = " \t\"'()[]\u00a0\u00ab\u00bb\u201c\u201d\u201e\u2019"
+_FAR = 60  # characters before a point that are looked at
+_ORDINAL = re.compile(r"\d{1,2}(?:\.\d{1,2})?")
+_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
+_PIECE = re.compile(r"[^\W\d_]{1,2}\.(?!\w)")
+_MONTH = re.compile(r"[^\W\d_]{3,}")
+_BEFORE_ORDINALS = frozenset(
+    "am beim das dem den der des die im ins jede jeden jeder jedes vom zum zur".split()  # noqa: SIM905
+)
+
+
+def first_sentence(text: str) -> str:
+    """The text up to the end of its first sentence, without the mark; or all of it."""
+    text = text.lstrip()
+    for mark in _MARK.finditer(text):
+        if ends_sentence(text[: mark.end()], text[mark.end() :]):
+            return text[: mark.start()]
+    return text
+
+
+def ends_sentence(before: str, after: str) -> bool:
+    """Whether a sentence ends between two texts.
+
+    Args:
+        before: Ends with a mark or a line break.
+        after: What follows, as far as it is known.
+    """
+    if not before.endswith(".") or before.endswith(".."):
+        return True
+    words = before[-_FAR:-1].split()
+    next_word = after.lstrip(_AROUND)
+    if not words or not next_word or after.lstrip(" ")[:1] == "\n":
+        return True
+    word, last = words[-1].strip(_AROUND), words[-2].strip(_AROUND) if len(words) > 1 else ""
+    folded, previous = word.casefold(), last.casefold()
+    abbreviations, closing, numbering = _lists()
+    if _ORDINAL.fullmatch(word):
+        return not _is_ordinal(word, previous, before, next_word)
+    if folded in closing:
+        return next_word[:1].isupper()
+    if folded in abbreviations or f"{previous} {folded}" in abbreviations:
+        return False
+    numbered = folded in numbering or any(one.is_month(folded) for one in languages())
+    if numbered and next_word[:1].isdigit():
+        return False
+    return not _is_initial(word, last, next_word)
+
+
+def _is_initial(word: str, last: str, next_word: str) -> bool:
+    """True of "J" in "J. Weber", of "z" and "B" in "z. B.", and of "e.g"."""
+    if _INITIALS.fullmatch(word) or (_PIECE.fullmatch(last) and len(word) <= 2):
+        return True
+    if len(word) != 1 or not word.isalpha():
+        return False
+    if _PIECE.match(next_word):
+        return True
+    # "M. Dupont", "by J. Weber"; but "Bring it to gate B. Then wait".
+    named = not last or not last.islower() or _is_function_word(last)
+    return word.isupper() and next_word[:1].isupper() and named and (word != "I" or not last)
+
+
+def _is_ordinal(number: str, previous: str, before: str, next_word: str) -> bool:
+    """True of "21" in "21. November" and of "2" in "im 2. Stock"."""
+    if next_word[:1].islower() or (next_word[:1].isdigit() and "." not in number):
+        return True
+    if (name := _MONTH.match(next_word)) and any(
+        one.begins_month(name[0].casefold()) for one in languages()
+    ):
+        return True
+    german = previous in _BEFORE_ORDINALS and "." not in number
+    return german and language_of(f"{before} {next_word}").nouns_have_capitals
+
+
+def _is_function_word(word: str) -> bool:
+    return any(word in one.function_words for one in languages())
+
+
+def _lists() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Abbreviations of all languages: those that end nothing, that may, and before numbers."""
+    every = languages()
+    return (
+        frozenset().union(*(one.abbreviations for one in every)),
+        frozenset().union(*(one.closing_abbreviations for one in every)),
+        frozenset().union(*(one.before_numbers for one in every)),
+    )
