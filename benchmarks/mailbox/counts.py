@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.mailbox.made_mailbox import Mailbox, Thread, make_threads
+from benchmarks.mailbox.made_mailbox import Thread, make_threads
+from demos.inbox.generator import Mailbox
 from dpicl_rag import ConfigurationError, Document, PrivateContextLLM, load
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache

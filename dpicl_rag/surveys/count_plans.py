@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
@@ -96,7 +96,14 @@ def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -
         Price("units", units.rho, "noise on the number of units"),
         Price("counts", said.rho, "noise on those that say yes, who alone pay it"),
     )
-    return replace(whole, mechanism=YesCount(said, units), parts=parts)
+    return Plan(
+        mechanism=YesCount(said, units),
+        individual=whole.individual,
+        epsilon=whole.epsilon,
+        delta=whole.delta,
+        rho=whole.rho,
+        parts=parts,
+    )
 
 
 def tally_plan(

@@ -71,7 +71,9 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     how = None if run.reader is not None else yes_or_no_of(run.model)
 
     def release() -> PrivateCount:
-        reading = how and countable(how.reading(run.model, question), anyway=request.anyway)
+        reading: Reading | None = None
+        if how is not None:
+            reading = countable(how.reading(run.model, question), anyway=request.anyway)
         if how is None or reading is None:
             labels, prompt, opinion = YES_OR_NO, run.prompt(question), says_first
         else:
