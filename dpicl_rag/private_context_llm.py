@@ -37,7 +37,7 @@ from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_nam
 from dpicl_rag.surveys.counts_units import CountsUnits
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
-from dpicl_rag.surveys.tallies import count_units, plan_of_tally, tally_units
+from dpicl_rag.surveys.tallies import count_units, plan_of_count, plan_of_tally, tally_units
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -61,7 +61,7 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
 _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "answer": plan_of_answer,
     "label": plan_of_label,
-    "count": plan_of_tally,
+    "count": plan_of_count,
     "tally": plan_of_tally,
     "survey": plan_of_survey,
 }

@@ -88,6 +88,11 @@ class Request(BaseModel):
         description="Ask each unit by a secret coin of its own, with this probability: fewer are "
         "read, and intervals are wider.",
     )
+    anyway: bool = Field(
+        False,
+        description="Count also by a model that misreads yes and no too often by its rehearsal: "
+        "the number is then wrong in a way that no interval holds.",
+    )
     fresh: bool = Field(
         False, description="Ask the documents again, and pay again, for what was asked before."
     )
@@ -138,7 +143,7 @@ class Request(BaseModel):
 FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "answer": ("question", "turns", "system", "max_tokens", "stop", "fresh"),
     "label": ("question", "labels", "method"),
-    "count": ("question", "sample", "fresh"),
+    "count": ("question", "sample", "anyway", "fresh"),
     "tally": ("question", "labels", "most", "by", "sample", "fresh"),
     "survey": ("question", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
 }

@@ -12,6 +12,7 @@ import random
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -124,8 +125,23 @@ def read_questions() -> list[Question]:
     ]
 
 
-def make_mailbox(seed: int = 0) -> Mailbox:
-    """Make the mailbox of a seed; equal seeds give equal messages.
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread, and what is true of it.
+
+    Attributes:
+        topic: Of the fact that it states; its subject where it states none.
+        language: In which it is written.
+        messages: Its mails.
+    """
+
+    topic: str
+    language: str
+    messages: tuple[EmailMessage, ...]
+
+
+def make_threads(seed: int = 0) -> list[Thread]:
+    """Make the threads of a mailbox; equal seeds give equal ones.
 
     Args:
         seed: Of all choices.
@@ -135,10 +151,22 @@ def make_mailbox(seed: int = 0) -> Mailbox:
     for fact in content["fact"]:
         threads += [writer.fact_thread(fact, number) for number in range(fact["threads"])]
     for language, mails in content["near"].items():
-        threads += [writer.thread(language, subject, body) for subject, body in mails]
+        for subject, body in mails:
+            threads.append(Thread(subject, language, writer.thread(language, subject, body)))
     for mail in content["secret"]:
-        threads.append(writer.thread("en", mail["subject"], mail["body"], mail["from"]))
-    messages = [message for thread in threads for message in thread]
+        # The language is that in which the names of days and greetings are written.
+        written = writer.thread("en", mail["subject"], mail["body"], mail["from"])
+        threads.append(Thread(mail["subject"], "en", written))
+    return threads
+
+
+def make_mailbox(seed: int = 0) -> Mailbox:
+    """Make the mailbox of a seed.
+
+    Args:
+        seed: Of all choices.
+    """
+    messages = [message for thread in make_threads(seed) for message in thread.messages]
     messages.sort(key=lambda message: message["Date"].datetime)
     return Mailbox(messages, [], [])
 
@@ -157,7 +185,7 @@ class _Writer:
         self._names: Iterator[str] = iter(draw.sample(names, len(names)))
         self._numbers = count(1)
 
-    def fact_thread(self, fact: Mapping[str, Any], number: int) -> list[EmailMessage]:
+    def fact_thread(self, fact: Mapping[str, Any], number: int) -> Thread:
         """Write a thread that states a fact: asked and answered, or in passing."""
         draw = self._draw
         weights = [1 + len(fact[language]["says"]) for language in LANGUAGES]
@@ -170,15 +198,18 @@ class _Writer:
             says = says.format(also=_AND[language].join(named))
         subject = draw.choice(worded["subjects"])
         if PERSONAL.match(says) or draw.random() < 0.35:
-            return self.thread(language, subject, says)
+            return Thread(fact["topic"], language, self.thread(language, subject, says))
         asked = self.thread(language, subject, draw.choice(worded["asks"]))
         reply = self._reply(language, asked[0], says, quotes=True)
         thread = [*asked, reply]
         if draw.random() < 0.3:
             thread.append(self._reply(language, reply, _THANKS[language], quotes=False))
-        return thread if draw.random() < 0.7 else [reply]
+        whole = draw.random() < 0.7
+        return Thread(fact["topic"], language, tuple(thread) if whole else (reply,))
 
-    def thread(self, language: str, subject: str, text: str, name: str = "") -> list[EmailMessage]:
+    def thread(
+        self, language: str, subject: str, text: str, name: str = ""
+    ) -> tuple[EmailMessage, ...]:
         """Write one mail of a member."""
         name = name or next(self._names)
         draw = self._draw
@@ -200,7 +231,7 @@ class _Writer:
         message["To"] = DESK
         message["Subject"] = subject
         message.set_content("\n\n".join(filter(None, parts)))
-        return [message]
+        return (message,)
 
     def _reply(self, language: str, to: EmailMessage, text: str, *, quotes: bool) -> EmailMessage:
         """Write an answer of the desk, or of a member to the desk."""

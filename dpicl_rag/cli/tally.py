@@ -56,8 +56,8 @@ def count(
 ) -> None:
     """Count the units of a corpus that say yes to a question.
 
-    A noisy count with an interval that holds the true one 95 times in 100. It covers noise, and not
-    what the model misreads.
+    A noisy count with an interval that holds the true one 95 times in 100, of noise and of what the
+    model misreads, by its rehearsal. A model that cannot count is refused.
     """
     config = PrivacyConfig.create(**settings, **reading)
     request = Request.of("count", question=question, **asking)
@@ -264,7 +264,7 @@ def _print_plan(
         of_sample = "" if sample == 1 else f" in the sample, which is scaled by {1 / sample:g}"
         most = f"; its labels have {most_label_tokens():,} tokens at most" if many else ""
         sentence = (
-            f"each count is within {near:,} of the true one, 95 times in 100{of_sample}; it costs "
+            f"noise moves each count by {near:,} at most, 95 times in 100{of_sample}; it costs "
             f"{cost}{most}"
         )
     if as_json:

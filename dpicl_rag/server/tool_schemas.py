@@ -125,11 +125,21 @@ class Part(ToolResult):
     high: float
 
 
+class ReadRight(ToolResult):
+    """The parts that a model reads right, of public documents that say yes, and that say no."""
+
+    yes: float
+    no: float
+
+
 class CountResult(Cost):
     """About how many units say yes."""
 
     text: str
     yes: Range
+    read_right: ReadRight | None = Field(
+        description="By the model's rehearsal; the count is corrected by it. None: it is not."
+    )
     complete: bool = Field(description="False where units had spent their budget and are left out.")
 
 

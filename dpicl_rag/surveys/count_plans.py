@@ -60,6 +60,52 @@ def tally_search(
     return search.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
 
+@dataclass(frozen=True, slots=True)
+class YesCount:
+    """The counts of a count: of the units that say yes, and of all that were asked. Public.
+
+    Attributes:
+        said: Noise on those that say yes, whom alone it moves.
+        units: Noise on all of them: misreading grows with their number.
+    """
+
+    said: Histogram
+    units: Histogram
+
+    @property
+    def rho(self) -> float:
+        """Price of both for any unit, zCDP."""
+        return self.said.rho + self.units.rho
+
+    @property
+    def noise(self) -> DiscreteGaussian:
+        """Noise on the units that say yes."""
+        return self.said.noise
+
+
+def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -> Plan[YesCount]:
+    """The plan of a count; see `tally_plan`."""
+    whole = tally_plan(config, stability, search_rho, 1)
+    for_units = SHARES.counted_units * whole.mechanism.rho
+    said, units = (
+        Histogram.within(rho, 1, 1, stability, config.adjacency)
+        for rho in (whole.mechanism.rho - for_units, for_units)
+    )
+    parts = (
+        whole.parts[0],
+        Price("units", units.rho, "noise on the number of units"),
+        Price("counts", said.rho, "noise on those that say yes, who alone pay it"),
+    )
+    return Plan(
+        mechanism=YesCount(said, units),
+        individual=whole.individual,
+        epsilon=whole.epsilon,
+        delta=whole.delta,
+        rho=whole.rho,
+        parts=parts,
+    )
+
+
 def tally_plan(
     config: PrivacyConfig, stability: Stability, search_rho: float, labels: int, most: int = 1
 ) -> Plan[Histogram]:

@@ -29,30 +29,36 @@ class CountsUnits(ABC):
         documents: Documents,
         *,
         sample: float = 1.0,
+        anyway: bool = False,
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateCount:
         """Count the units that say yes to a question, with noise and an interval.
 
-        Each unit says yes or no by itself; under individual accounting one that says no pays
-        nothing.
+        Each unit says yes or no by itself; under individual accounting one that says no pays a
+        fiftieth, for the number of units. The first count by a model takes minutes: it is asked
+        about public documents, how often its yes and no are right, and the count is corrected
+        by that.
 
         Args:
             question: Public text that each unit answers with yes or no.
             documents: As in ``answer``; of a corpus, all units.
             sample: Public probability with which a unit is asked, by a secret coin of its own. Of
                 a large corpus fewer are read, and the interval is wider.
+            anyway: Count also by a model that cannot, by its rehearsal; the number is then wrong
+                in a way that no interval holds.
             fresh: Count again what the memory has with no more noise than this would have.
             on_progress: Called with the part of the documents that is read, 0 to 1.
 
         Raises:
-            ConfigurationError: A setting is out of range, or does not fit the retriever.
+            ConfigurationError: A setting is out of range, or does not fit the retriever, or the
+                model cannot count.
             BudgetExceededError: A budget of the ledger cannot pay.
             EngineUnavailableError: The engine does not answer. No count is paid for.
             MissingDocumentsError: ``documents`` is None.
             StoppedError: It was ended between two steps; where `turns` are taken.
         """
-        request = Request.of("count", question=question, sample=sample, fresh=fresh)
+        request = Request.of("count", question=question, sample=sample, anyway=anyway, fresh=fresh)
         found: PrivateCount = self.run(request, documents, on_progress=on_progress)
         return found
 

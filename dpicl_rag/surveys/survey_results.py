@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.rehearsal.yes_or_no import Reading
 from dpicl_rag.results import cost_of, notebook_table, privacy_rows
 
 LISTED = 24
@@ -24,6 +25,8 @@ class PrivateCount:
     Attributes:
         question: What they were asked.
         yes: How many.
+        reading: How often the model is right, by its rehearsal, which ``yes`` is corrected by; its
+            interval holds noise and misreading. None where it is not: it holds noise alone.
         epsilon: It is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         rho: zCDP rho that it cost any unit at most, its search included.
@@ -38,17 +41,25 @@ class PrivateCount:
     delta: float
     rho: float
     complete: bool = True
+    reading: Reading | None = None
     from_memory: bool = False
 
     @property
     def text(self) -> str:
-        """One sentence."""
-        return f"{str(self.yes).capitalize()} say yes.{'' if self.complete else _LEFT_OUT}"
+        """A sentence, and what the interval holds."""
+        holds = "noise alone, not what is misread"
+        if self.reading is not None:
+            holds = f"noise and misreading: the model {self.reading.verdict}, by its rehearsal"
+        left_out = "" if self.complete else _LEFT_OUT
+        return f"{str(self.yes).capitalize()} say yes. The interval is of {holds}.{left_out}"
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
+        rates = None
+        if self.reading is not None:
+            rates = {"yes": self.reading.yes.mean, "no": self.reading.no.mean}
         beside = {"complete": self.complete, "from_memory": self.from_memory, **cost_of(self)}
-        return {"text": self.text, "yes": asdict(self.yes), **beside}
+        return {"text": self.text, "yes": asdict(self.yes), "read_right": rates, **beside}
 
     def _repr_html_(self) -> str:
         rows = privacy_rows(self.epsilon, self.delta, self.rho)
@@ -196,7 +207,7 @@ class PrivateSurvey:
 
 
 _OUTSIDE = 0.05
-_INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
+INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
 
 
 def within(noise: DiscreteGaussian) -> int:
@@ -211,7 +222,8 @@ class Estimate:
     Attributes:
         units: The estimate, at least 0.
         low: The true number is at least this and at most ``high``, 95 times in 100. Noise is all
-            that this covers, and the sample where there is one: not what a model misreads.
+            that this covers, and the sample where there is one; of a count what a model misreads,
+            too, where its rehearsal tells how often.
         high: See ``low``.
     """
 
@@ -232,8 +244,8 @@ class Estimate:
             reach = float(within(noise))
         else:
             # Coins of the units that say so, of which there may be more than were counted.
-            asked = max(0.0, noisy + _INTERVAL * noise.sigma)
-            reach = _INTERVAL * math.sqrt(noise.sigma**2 + asked * (1 - rate))
+            asked = max(0.0, noisy + INTERVAL * noise.sigma)
+            reach = INTERVAL * math.sqrt(noise.sigma**2 + asked * (1 - rate))
         low, high = math.floor((noisy - reach) / rate), math.ceil((noisy + reach) / rate)
         return Estimate(max(0, round(noisy / rate)), max(0, low), max(0, high))
 

@@ -12,24 +12,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Generic, TypeVar
 
 import torch
 
-from dpicl_rag.accounting import DIRECT
+from dpicl_rag.accounting import DIRECT, Stability
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.free_answers import form_of
 from dpicl_rag.answering.labels import label_reading, require_few_tokens
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.mechanisms.step import Step, rows_of
-from dpicl_rag.prompts import label_tokens
+from dpicl_rag.prompts import Prompt, label_tokens
+from dpicl_rag.rehearsal import Reading, yes_or_no_of
+from dpicl_rag.rehearsal.yes_or_no import LABELS
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import (
@@ -39,9 +45,16 @@ from dpicl_rag.retrieval.retrievers import (
     shaped_by,
     vectors_of,
 )
-from dpicl_rag.surveys.count_plans import tally_plan, tally_search, units_of_a_step
+from dpicl_rag.surveys.count_plans import (
+    YesCount,
+    count_plan,
+    tally_plan,
+    tally_search,
+    units_of_a_step,
+)
+from dpicl_rag.surveys.misreading import corrected
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
-from dpicl_rag.surveys.survey_results import Counted, PrivateCount, PrivateTally
+from dpicl_rag.surveys.survey_results import Counted, Estimate, PrivateCount, PrivateTally
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words
 
 
@@ -54,14 +67,54 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
         run: Reads them, and pays.
     """
     question = request.asked()
+    run.prompt(question)  # a question without words is refused first
+    how = None if run.reader is not None else yes_or_no_of(run.model)
 
     def release() -> PrivateCount:
-        counted = _counted(request, YES_OR_NO, documents, run, bins=1)
-        return PrivateCount(question, counted.estimates[0], *counted.cost)
+        reading: Reading | None = None
+        if how is not None:
+            reading = countable(how.reading(run.model, question), anyway=request.anyway)
+        if how is None or reading is None:
+            labels, prompt, opinion = YES_OR_NO, run.prompt(question), says_first
+        else:
+            labels, prompt = LABELS, how.prompt(run.model, question)
+            opinion = partial(says_yes, least=reading.least)
+        asked = _asked(request, labels, documents, run, prompt, opinion, count_plan)
+        counts = noisy_yes(asked.experts, asked.said, run.randomness)
+        noise, rate = asked.experts.mechanism, asked.experts.rate
+        if reading is None:
+            found = Estimate.of(counts[0], noise.noise, rate)
+        else:
+            found = corrected(*counts, noise.said.noise, noise.units.noise, reading, rate)
+        return PrivateCount(question, found, *asked.cost, reading)
 
-    shaping = (request.sample, *_read_by(documents, run))
+    if how is not None:
+        countable(how.clear, anyway=request.anyway)
+    shaping = (request.sample, how, *_read_by(documents, run))
     memory = memory_of_counts(documents, run)
     return remembered_or_released(memory, PrivateCount, request, shaping, run.config, release)
+
+
+def countable(reading: Reading, *, anyway: bool) -> Reading | None:
+    """A reading that counts are corrected by; None where there is none and they are made anyway.
+
+    Args:
+        reading: How a model reads documents, at a question or at best.
+        anyway: Whether a model that cannot count is to.
+
+    Raises:
+        ConfigurationError: It cannot, by its rehearsal. Nothing is paid.
+    """
+    if reading.countable:
+        return reading
+    if not anyway:
+        raise ConfigurationError(
+            f"this model cannot count that: it {reading.verdict}, by its rehearsal on public "
+            "documents; tally subjects by vectors (by='vectors', --by vectors), take a larger "
+            "model or a reader, or count all the same, by numbers that may be far off "
+            "(anyway=True, --anyway)"
+        )
+    return None
 
 
 def tally_units(request: Request, documents: Documents, run: PrivateRun) -> PrivateTally:
@@ -94,11 +147,20 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     return remembered_or_released(memory, PrivateTally, request, shaping, run.config, release)
 
 
+def plan_of_count(
+    request: Request, documents: Documents, run: PrivateRun
+) -> tuple[Plan[YesCount], int | None]:
+    """The plan of a count, and about how many units are read for it."""
+    search = tally_search(documents, run.config, request.sample, read=run.reader is not None)
+    price = search.rho(run.config.adjacency)
+    return count_plan(run.config, search.stability, price), search.aim
+
+
 def plan_of_tally(
     request: Request, documents: Documents, run: PrivateRun
 ) -> tuple[Plan[Histogram], int | None]:
-    """The plan of a count or a tally, and about how many units are read for it."""
-    bins = 1 if request.kind == "count" else len(request.labels)
+    """The plan of a tally, and about how many units are read for it."""
+    bins = len(request.labels)
     if request.read_by == "vectors":
         return tally_plan(run.config, DIRECT, 0.0, bins, request.most), None
     config, read = run.config, run.reader is not None
@@ -121,38 +183,79 @@ def noisy_counts(
         ConfigurationError: No unit could ever pay.
         StoppedError: It was ended before all units were read.
     """
-    price = experts.mechanism.rho
     with experts.paying():
-        if not experts.spend.can_count(price):
-            raise ConfigurationError(
-                f"it costs a unit rho {price:.4g}, and the ledger's budget lets a unit spend less; "
-                "raise the corpus's unit budget with `dpicl-rag budget set`, or lower epsilon"
-            )
+        _require_payable(experts)
         with enough_memory():
             votes = said()
         # A unit that says nothing moves no count.
-        able = experts.spend.pay_votes(price, votes.any(dim=-1), 0.0)
+        able = experts.spend.pay_votes(experts.mechanism.rho, votes.any(dim=-1), 0.0)
         counts = votes[able].sum(dim=0).tolist()
         return experts.mechanism.draw(counts, randomness)
 
 
-def _counted(
+def noisy_yes(
+    experts: Experts[YesCount], said: Callable[[], torch.Tensor], randomness: Randomness
+) -> tuple[int, int]:
+    """Noisy counts of the units that say yes, and of all that are asked; as `noisy_counts`.
+
+    A unit that says no moves, and pays for, the second alone.
+    """
+    noise = experts.mechanism
+    with experts.paying():
+        _require_payable(experts)
+        with enough_memory():
+            yes = said()[:, 0]
+        units = experts.spend.pay_votes(noise.units.rho, torch.ones_like(yes), 0.0)
+        yes = experts.spend.pay_votes(noise.said.rho, yes & units, 0.0)
+        [found] = noise.said.draw([int(yes.sum())], randomness)
+        [asked] = noise.units.draw([int(units.sum())], randomness)
+        return found, asked
+
+
+def _require_payable(experts: Experts[Any]) -> None:
+    price = experts.mechanism.rho
+    if not experts.spend.can_count(price):
+        raise ConfigurationError(
+            f"it costs a unit rho {price:.4g}, and the ledger's budget lets a unit spend less; "
+            "raise the corpus's unit budget with `dpicl-rag budget set`, or lower epsilon"
+        )
+
+
+M = TypeVar("M", bound=Charged)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Asked(Generic[M]):
+    """Units that can pay, and what reads them: the labels that each says. Private."""
+
+    experts: Experts[M]
+    said: Callable[[], torch.Tensor]
+    plan: Plan[M]
+    complete: bool
+
+    @property
+    def cost(self) -> tuple[float, float, float, bool]:
+        """Epsilon, delta and rho, and whether every unit could pay."""
+        return self.plan.epsilon, self.plan.delta, self.experts.spend.rho, self.complete
+
+
+def _asked(
     request: Request,
     labels: Sequence[str],
     documents: Documents,
     run: PrivateRun,
-    bins: int | None = None,
-) -> Counted:
-    """Noisy counts of the first ``bins`` labels, of all if None, by a model or a reader."""
+    prompt: Prompt,
+    opinion: Callable[[Step], torch.Tensor],
+    plan_of: Callable[[PrivacyConfig, Stability, float], Plan[M]],
+) -> _Asked[M]:
+    """The units, and who reads them over some labels: a model or a reader."""
     config, model, reader, most = run.config, run.model, run.reader, request.most
     question = request.asked()
-    prompt = run.prompt(question)
     tokens = label_tokens(model.tokenizer, labels, prompt.lead)
     _require_labels(request, labels)
-    bins = bins or len(labels)
     search = tally_search(documents, config, request.sample, read=reader is not None)
     require_few_tokens(tokens, search.aim, "or count by vectors (by='vectors')")
-    plan = tally_plan(config, search.stability, search.rho(config.adjacency), bins, most)
+    plan = plan_of(config, search.stability, search.rho(config.adjacency))
     longest = max(map(len, tokens))
     allowance = prompt.allowance(model, config.unit_tokens, longest)
     complete = not plan.individual or run.every_unit_has(plan.rho, search.corpus_name)
@@ -162,18 +265,22 @@ def _counted(
     by_model = run.on_progress if reader is None else None
 
     def said() -> torch.Tensor:
-        read = opinions_in_steps(how.step, experts.inputs, most, together, by_model)
-        return read[:, :bins]
+        return opinions_in_steps(how.step, experts.inputs, opinion, together, by_model)
 
-    return Counted(
-        noisy=noisy_counts(experts, said, run.randomness),
-        noise=plan.mechanism.noise,
-        rate=experts.rate,
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        rho=experts.spend.rho,
-        complete=complete,
-    )
+    return _Asked(experts, said, plan, complete)
+
+
+def _counted(
+    request: Request, labels: Sequence[str], documents: Documents, run: PrivateRun
+) -> Counted:
+    """Noisy counts of labels, by a model or a reader."""
+    most = request.most
+    plan_of = partial(tally_plan, labels=len(labels), most=most)
+    opinion = partial(opinions, most=most)
+    prompt = run.prompt(request.asked())
+    asked = _asked(request, labels, documents, run, prompt, opinion, plan_of)
+    noisy = noisy_counts(asked.experts, asked.said, run.randomness)
+    return Counted(noisy, asked.plan.mechanism.noise, asked.experts.rate, *asked.cost)
 
 
 def _nearest_labels(
@@ -212,7 +319,7 @@ def _read_by(documents: Documents, run: PrivateRun) -> tuple[object, ...]:
 
 
 YES_OR_NO = ("yes", "no")
-"""The labels of a count."""
+"""The labels of a count by a reader, or by a model that was not rehearsed."""
 
 _ROUNDING = 1e-9  # of a sum of probabilities over labels
 
@@ -238,10 +345,24 @@ def opinions(step: Step, most: int = 1) -> torch.Tensor:
     return torch.zeros_like(said).scatter(-1, places, said)
 
 
+def says_first(step: Step) -> torch.Tensor:
+    """Whether each unit says the first label, see `opinions`. Bool [n, 1]."""
+    return opinions(step)[:, :1]
+
+
+def says_yes(step: Step, least: float) -> torch.Tensor:
+    """Whether each unit says yes: its own log-odds are above a public bar. Bool [n, 1].
+
+    A unit whose row is no distribution says no.
+    """
+    rows = rows_of(step)[1:].double().cpu()
+    return (rows[:, :1] - rows[:, 1:]) > least
+
+
 def opinions_in_steps(
     step: Callable[[Sequence[Input], Progress | None], Step],
     inputs: Sequence[Input],
-    most: int,
+    opinion: Callable[[Step], torch.Tensor],
     together: int,
     on_progress: Progress | None = None,
 ) -> torch.Tensor:
@@ -250,7 +371,7 @@ def opinions_in_steps(
     Args:
         step: The rows of some units over the labels.
         inputs: What each unit is read by. Private.
-        most: Labels that one unit says at most.
+        opinion: What units say, by their rows.
         together: Units of a step. Public.
         on_progress: Called with each tenth of the units that is read.
 
@@ -265,7 +386,7 @@ def opinions_in_steps(
     # Of no units too, so that an engine that is down is told in any case.
     for first in range(0, max(1, len(inputs)), together):
         some = inputs[first : first + together]
-        found.append(opinions(step(some, tenths.within(first, len(some))), most))
+        found.append(opinion(step(some, tenths.within(first, len(some)))))
         tenths(first + len(some))
         give_way()
     return torch.cat(found)

@@ -28,8 +28,10 @@ from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.service import Service
 from dpicl_rag.server.settings import CorpusSettings
+from dpicl_rag.surveys import tallies
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
+from tests.support.readings import SEEING
 from tests.support.scripted_model import ScriptedModel
 
 QUESTION = "When does the depot open?"
@@ -159,6 +161,7 @@ def an_installation(budget: float = BUDGET, model: Any = None) -> Iterator[Insta
         small = BucketEmbedder()
         enter(mock.patch.object(data_folder, "load_embedder", return_value=small))
         enter(mock.patch.object(defaults, "default_model", return_value=made))
+        enter(mock.patch.object(tallies, "yes_or_no_of", lambda _: SEEING))
         enter(fixed_coins(7))
         corpus = enter(closing(Corpus.create("notes", embedder=small)))
         corpus.add(DOCUMENTS)

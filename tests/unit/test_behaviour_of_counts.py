@@ -15,6 +15,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -34,10 +35,12 @@ from dpicl_rag.configuration import ImageMethodName
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.retrieval import PoissonSampledRetriever, PrivateThresholdRetriever
+from dpicl_rag.surveys import tallies
 from dpicl_rag.vision import classify_image
 from dpicl_research.vision_prototype import VisionPrototype
 from tests.support import digests
 from tests.support.images import ColourNetwork, an_image
+from tests.support.readings import SEEING
 from tests.support.scripted_reader import ScriptedReader, document_of
 
 RECORDED = Path(__file__).with_name("behaviour_of_counts.json")
@@ -262,7 +265,10 @@ def cases() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, An
 
 def found(name: str) -> object:
     run, given, settings = cases()[name]
-    with warnings.catch_warnings():
+    with (
+        warnings.catch_warnings(),
+        mock.patch.object(tallies, "yes_or_no_of", lambda _: SEEING),
+    ):
         warnings.simplefilter("ignore", NotPrivateWarning)
         return run(*given, **settings)
 

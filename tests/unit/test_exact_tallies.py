@@ -8,16 +8,19 @@ of `tests.unit.test_exact_agreement`, without a delta.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from dpicl_rag import Document, PrivateContextLLM
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.surveys import tallies
+from dpicl_rag.surveys import count_plans, tallies
+from tests.support.readings import SEEING
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 from tests.unit.test_exact_agreement import Book
@@ -42,8 +45,11 @@ def speech(text, drawn):
 
 @pytest.fixture(autouse=True)
 def two_labels(monkeypatch):
-    """A made-up model has labels of one letter; "a" is yes."""
-    monkeypatch.setattr(tallies, "YES_OR_NO", ("a", "b"))
+    """A made-up model has labels of one letter; "a" is yes. It can count."""
+    monkeypatch.setattr(tallies, "LABELS", ("a", "b"))
+    monkeypatch.setattr(tallies, "yes_or_no_of", lambda _: SEEING)
+    # So that noise on the number of units has few outcomes, too.
+    monkeypatch.setattr(count_plans, "SHARES", replace(SHARES, counted_units=0.5))
 
 
 def views(ask, words, unit=None, **settings):
@@ -115,6 +121,8 @@ def shown(monkeypatch):
     monkeypatch.setattr(
         "dpicl_rag.surveys.survey_results.Estimate.of", lambda noisy, noise, rate=1.0: noisy
     )
+    # What is corrected is a function of these two, and of public numbers.
+    monkeypatch.setattr(tallies, "corrected", lambda yes, units, *public: (yes, units))
 
 
 def worst(ask, unit, **settings):
@@ -142,10 +150,12 @@ def test_a_sample_is_paid_for_by_those_in_it(unit, ask, accounting):
     assert worst(ask, unit, accounting=accounting) <= 1e-9
 
 
-def test_who_says_no_or_nothing_pays_nothing():
-    for ask, unit in ((counted(), "b"), (counted(), "nothing"), (tallied(), "nothing")):
-        assert {paid for _, paid in views(ask, OTHERS, unit)} == {0.0}
-    assert {paid for _, paid in views(counted(), OTHERS, "a")} != {0.0}
+def test_who_says_nothing_to_a_tally_pays_nothing_and_no_to_a_count_for_the_number_of_units():
+    assert {paid for _, paid in views(tallied(), OTHERS, "nothing")} == {0.0}
+    [whole] = {paid for _, paid in views(counted(), OTHERS, "a")}
+    for unit in ("b", "nothing"):
+        [paid] = {paid for _, paid in views(counted(), OTHERS, unit)}
+        assert paid == pytest.approx(0.5 * whole)
 
 
 @pytest.mark.heavy
@@ -160,6 +170,16 @@ def test_one_in_the_place_of_another_is_paid_for(most):
 
 
 # Planted faults.
+
+
+def test_a_number_of_units_that_nobody_pays_for_is_seen(monkeypatch):
+    honest = IndividualFilter.pay_votes
+
+    def free(self, rho, voting, delta):
+        return voting if voting.all() else honest(self, rho, voting, delta)
+
+    monkeypatch.setattr(IndividualFilter, "pay_votes", free)
+    assert worst(counted(), "b", accounting="individual") > 0.001
 
 
 @ACCOUNTING

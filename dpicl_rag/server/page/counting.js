@@ -10,7 +10,7 @@ export async function plan(model, kind) {
     const found = await get(`v1/surveys?model=${encodeURIComponent(model)}`);
     return (kind === "survey"
       ? `Themes of fewer than about ${found.smallest} units will not be seen. `
-      : `A number will be within ${found.within} of the true one, 95 times in 100. `)
+      : `Noise will move a number by ${found.within} at most, 95 times in 100. `)
       + `It costs ε ${few(found.epsilon)} at δ ${few(found.delta)}.`;
   } catch (error) {
     if (error.status !== 400) throw error;
@@ -77,6 +77,8 @@ export function notesOn(found) {
   if (found.kind === "survey" && found.themes.length > LISTED) {
     notes.push(`There are ${found.themes.length - LISTED} smaller themes.`);
   }
+  // After the number: what its interval holds.
+  if (found.kind === "count") return [["", found.text.slice(found.text.indexOf(". ") + 2)]];
   if (found.complete === false) notes.push("Units that have spent their budget are not counted.");
   notes.push("An interval holds the noise, not what a model misreads.");
   return notes.map((text) => ["", text]);

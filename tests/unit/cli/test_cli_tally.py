@@ -89,7 +89,7 @@ def test_what_was_counted_is_shown_and_not_edited(cli, mail):
 def test_a_plan_pays_nothing_and_loads_nothing(cli, mail, monkeypatch):
     monkeypatch.setattr("dpicl_rag.cli.tally.asked_model", None)
     result = cli("tally", "what about?", "--corpus", mail, *LABELS, "--plan")
-    assert result.stdout.startswith("each count is within 1 of the true one, 95 times in 100; it")
+    assert result.stdout.startswith("noise moves each count by 1 at most, 95 times in 100; it")
     assert result.stdout.endswith("; its labels have 1,024 tokens at most\n")
     result = cli(
         "count", "a?", "--corpus", mail, "--epsilon", "1", "--sample", "0.1", "--plan", "--json"

@@ -255,7 +255,7 @@ def counted(paced, monkeypatch):
         "dpicl_rag.surveys.tallies.units_of_a_step", lambda tokens: 1, raising=False
     )
     # A made-up model has labels of one letter.
-    monkeypatch.setattr("dpicl_rag.surveys.tallies.YES_OR_NO", ("a", "b"))
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.LABELS", ("a", "b"))
 
     running, model = paced(ServerLimits(seconds=5))
     now = [0.0]

@@ -29,7 +29,7 @@ WORDS = ("dog", "cat", "sun", "rain")
 def small_steps(monkeypatch):
     """Three units a step by the model, and two by vectors."""
     monkeypatch.setattr("dpicl_rag.surveys.tallies.units_of_a_step", lambda tokens: 3)
-    monkeypatch.setattr("dpicl_rag.surveys.tallies.YES_OR_NO", LABELS)
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.LABELS", LABELS)
     monkeypatch.setattr("dpicl_rag.retrieval.unit_vectors._ROWS", 2)
     for room in ("surveying", "tallies"):
         monkeypatch.setattr(f"dpicl_rag.surveys.{room}.SentenceTransformerEmbedder", Letters)
@@ -57,7 +57,10 @@ def stopped(work, steps):
 
 KINDS = {
     "count": (lambda llm: llm.count("refund?", documents()), {}),
-    "count, all pay": (lambda llm: llm.count("refund?", documents()), {"accounting": "fixed"}),
+    "count, all pay": (
+        lambda llm: llm.count("refund?", documents()),
+        {"accounting": "fixed"},
+    ),
     "tally": (lambda llm: llm.tally("what?", LABELS, documents(), most=2), {}),
     "of a reader": (
         lambda llm: llm.tally("what?", LABELS, documents()),

@@ -1,5 +1,7 @@
 """Results say their numbers in words, and as bars in notebooks."""
 
+from dataclasses import replace
+
 from dpicl_rag.surveys.survey_results import (
     LISTED,
     Estimate,
@@ -8,6 +10,7 @@ from dpicl_rag.surveys.survey_results import (
     PrivateTally,
     SurveyedTheme,
 )
+from tests.support.readings import SEEING
 
 MANY, FEW = Estimate(120, 110, 130), Estimate(0, 0, 9)
 
@@ -16,9 +19,20 @@ def tally(**counts):
     return PrivateTally("what?", counts, Estimate(160, 140, 180), 1.0, 1e-5, 0.02)
 
 
-def test_a_count_is_one_sentence():
+def test_a_count_says_what_its_interval_holds():
     count = PrivateCount("broken?", MANY, 1.0, 1e-5, 0.02)
-    assert count.text == "About 120 (110 to 130) say yes."
+    assert count.text == (
+        "About 120 (110 to 130) say yes. The interval is of noise alone, not what is misread."
+    )
+    corrected = replace(count, reading=SEEING.clear)
+    assert corrected.text == (
+        "About 120 (110 to 130) say yes. The interval is of noise and misreading: the model reads "
+        "90 in 100 that say yes right, and 95 in 100 that say no, by its rehearsal."
+    )
+    assert (count.as_dict()["read_right"], corrected.as_dict()["read_right"]) == (
+        None,
+        {"yes": 0.9, "no": 0.95},
+    )
     assert "broken?" in count._repr_html_()
     assert "0.02" in count._repr_html_()
 

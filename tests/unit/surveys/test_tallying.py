@@ -1,8 +1,10 @@
 """Counts and tallies by the language model: what they cost, and what is refused."""
 
 import asyncio
+import math
 
 import pytest
+import torch
 
 from dpicl_rag import (
     BudgetExceededError,
@@ -14,7 +16,10 @@ from dpicl_rag import (
     ThresholdRetriever,
 )
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.retrieval import TopKRetriever
+from dpicl_rag.surveys import tallies
+from tests.support.readings import GUESSING, SEEING
 from tests.support.scored_units import ScoredUnits
 
 REFUNDS = [Document(f"refund please {n}", f"r{n}") for n in range(300)]
@@ -122,3 +127,41 @@ def test_other_settings_that_do_not_fit(tiny_model, llm):
     individual = PrivateContextLLM(tiny_model, accounting="individual")
     with pytest.raises(ConfigurationError, match="individual"):
         individual.count("refund?", TopKRetriever(corpus, 20))
+
+
+def test_a_model_that_cannot_count_is_refused_before_anything_is_paid(
+    tiny_model, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tallies, "yes_or_no_of", lambda _: GUESSING)
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        ledger.set_budget(corpus="default", rho=10.0)
+        llm = PrivateContextLLM(tiny_model, ledger=ledger)
+        with pytest.raises(ConfigurationError, match=r"by='vectors'.*reader.*anyway=True") as said:
+            llm.count("refund?", REFUNDS[:5])
+        assert "50 in 100" in str(said.value)
+        assert "\n" not in str(said.value)
+        assert ledger.status()[0].spent == 0
+        assert llm.count("refund?", REFUNDS[:5], anyway=True).reading is None
+        assert ledger.status()[0].spent > 0
+
+
+def test_a_question_without_words_is_refused_before_a_model_is_rehearsed(llm, monkeypatch):
+    monkeypatch.setattr(tallies, "yes_or_no_of", None)
+    with pytest.raises(ConfigurationError):
+        llm.count("  ", REFUNDS[:2])
+
+
+def test_a_model_that_can_is_corrected_whatever_else_is_asked(llm):
+    found = llm.count("refund?", REFUNDS[:40])
+    assert found.reading == SEEING.clear
+    assert llm.count("refund?", REFUNDS[:40], anyway=True).reading == SEEING.clear
+    assert found.yes.high - found.yes.units > 4
+
+
+def test_a_unit_says_yes_where_its_own_odds_are_above_the_bar():
+    rows = torch.tensor([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4], [math.nan, math.nan]]).log()
+    step = DenseStep(rows[0], rows[1:])
+    assert tallies.says_yes(step, 0.0).tolist() == [[True], [True], [False]]
+    assert tallies.says_yes(step, 1.0).tolist() == [[True], [False], [False]]
+    alone = DenseStep(rows[0], rows[2:3])
+    assert tallies.says_yes(alone, 0.0).tolist() == [[True]]

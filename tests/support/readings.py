@@ -1,0 +1,22 @@
+"""Readings of yes and no as made-up models have them."""
+
+from dpicl_rag.rehearsal import Reading, YesOrNo
+from dpicl_rag.rehearsal.yes_or_no import Rate
+
+
+class _Known(YesOrNo):
+    """All questions are clear, and no public document is read."""
+
+    __slots__ = ()
+
+    def reading(self, model, question):
+        return self.clear
+
+
+_GUESSING = Reading(0.0, Rate(0.5, 0.0), Rate(0.5, 0.0))
+_SEEING = Reading(0.0, Rate(0.9, 0.001), Rate(0.95, 0.0004))
+GUESSING = _Known("plain", _GUESSING, _GUESSING)
+"""Of a model that cannot count."""
+
+SEEING = _Known("plain", _SEEING, _GUESSING)
+"""Of a model that can."""
