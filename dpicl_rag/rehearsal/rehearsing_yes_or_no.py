@@ -13,7 +13,15 @@ from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.language_models.turns import give_way
-from dpicl_rag.rehearsal.yes_or_no import FORMS, Form, Rate, Reading, YesOrNo, is_clear, odds
+from dpicl_rag.rehearsal.yes_or_no import (
+    FORMS,
+    Form,
+    MeasuredRate,
+    Reading,
+    YesOrNo,
+    is_clear,
+    odds,
+)
 from dpicl_rag.rehearsal.yes_or_no_items import (
     YesOrNoQuestion,
     documents,
@@ -30,7 +38,7 @@ _UNITS, _YES = 100, 10
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Judged:
     """The log-odds of one question, by documents that say yes and that say no."""
 
     yes: Sequence[float]
@@ -60,7 +68,7 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> YesOrNo:
     others = [question for question in questions() if question not in first]
     whole, done = len(first) * len(FORMS) + len(others), count(1)
 
-    def ask(form: Form, some: Sequence[YesOrNoQuestion]) -> list[_Asked]:
+    def ask(form: Form, some: Sequence[YesOrNoQuestion]) -> list[_Judged]:
         found = []
         for question in some:
             found.append(_asked(model, form, question))
@@ -85,23 +93,23 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> YesOrNo:
     return YesOrNo(form, clear, unclear)
 
 
-def _asked(model: LanguageModel, form: Form, question: YesOrNoQuestion) -> _Asked:
+def _asked(model: LanguageModel, form: Form, question: YesOrNoQuestion) -> _Judged:
     names = tuple(dict.fromkeys((*panel_names(), *question.yes, *question.no)))
     texts = [documents()[name] for name in names]
     found = dict(zip(names, odds(model, form, question.text, texts), strict=True))
     yes, no, shown = (
         [found[name] for name in some] for some in (question.yes, question.no, panel_names())
     )
-    return _Asked(yes, no, is_clear(shown))
+    return _Judged(yes, no, is_clear(shown))
 
 
-def best_reading(asked: Sequence[_Asked]) -> Reading:
+def best_reading(asked: Sequence[_Judged]) -> Reading:
     """The reading of some questions by which counts are nearest to the truth."""
     readings = [
         Reading(
             least,
-            Rate.of((sum(own > least for own in one.yes), len(one.yes)) for one in asked),
-            Rate.of((sum(own <= least for own in one.no), len(one.no)) for one in asked),
+            MeasuredRate.of((sum(own > least for own in one.yes), len(one.yes)) for one in asked),
+            MeasuredRate.of((sum(own <= least for own in one.no), len(one.no)) for one in asked),
         )
         for least in _BARS
     ]

@@ -59,7 +59,7 @@ FORMS: dict[Form, PromptTemplate] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class MeasuredRate:
     """The part of public documents that a model reads right, at a question to come.
 
     Attributes:
@@ -71,7 +71,7 @@ class Rate:
     variance: float
 
     @staticmethod
-    def of(asked: Iterable[tuple[int, int]]) -> Rate:
+    def of(asked: Iterable[tuple[int, int]]) -> MeasuredRate:
         """The rate of several questions; by moments of a beta-binomial distribution.
 
         Args:
@@ -84,7 +84,7 @@ class Rate:
         chance = mean * (1 - mean)
         spread = sum((right - many * mean) ** 2 - many * chance for right, many in each)
         between = max(0.0, spread / pairs) if pairs else 0.0
-        return Rate(mean, between + (whole * chance + pairs * between) / max(1, whole) ** 2)
+        return MeasuredRate(mean, between + (whole * chance + pairs * between) / max(1, whole) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ class Reading:
     """
 
     least: float
-    yes: Rate
-    no: Rate
+    yes: MeasuredRate
+    no: MeasuredRate
 
     @property
     def youden(self) -> float:

@@ -52,7 +52,7 @@ class Scored(NamedTuple):
     score: float
 
 
-FetchPassages = Callable[[Sequence[int]], Iterable[tuple[StoredRecord, float]]]
+FetchPassages = Callable[[list[int]], Iterable[tuple[StoredRecord, float]]]
 """Reads the passages of units by their places, each with its exact cosine."""
 
 
@@ -200,7 +200,7 @@ def _nearest(found: Sequence[NearUnits]) -> NearUnits:
                 best[unit] = score, scan_, place
     rows = list(best.values())
 
-    def fetch(places: Sequence[int]) -> Iterable[tuple[StoredRecord, float]]:
+    def fetch(places: list[int]) -> Iterable[tuple[StoredRecord, float]]:
         for scan_, near in enumerate(found):
             own = [rows[place][2] for place in places if rows[place][1] == scan_]
             yield from near.fetch(own)

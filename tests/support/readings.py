@@ -1,7 +1,7 @@
 """Readings of yes and no as made-up models have them."""
 
 from dpicl_rag.rehearsal import Reading, YesOrNo
-from dpicl_rag.rehearsal.yes_or_no import Rate
+from dpicl_rag.rehearsal.yes_or_no import MeasuredRate
 
 
 class _Known(YesOrNo):
@@ -13,8 +13,8 @@ class _Known(YesOrNo):
         return self.clear
 
 
-_GUESSING = Reading(0.0, Rate(0.5, 0.0), Rate(0.5, 0.0))
-_SEEING = Reading(0.0, Rate(0.9, 0.001), Rate(0.95, 0.0004))
+_GUESSING = Reading(0.0, MeasuredRate(0.5, 0.0), MeasuredRate(0.5, 0.0))
+_SEEING = Reading(0.0, MeasuredRate(0.9, 0.001), MeasuredRate(0.95, 0.0004))
 GUESSING = _Known("plain", _GUESSING, _GUESSING)
 """Of a model that cannot count."""
 

@@ -118,6 +118,10 @@ def test_who_says_nothing_has_no_vote_and_whoever_speaks_needs_no_word_of_the_qu
     assert found == [("6:45",), None, None, ("6:45",)]
 
 
+def test_who_says_nothing_has_no_vote_whatever_its_document_says():
+    assert votes("What is in it?", ("There is nothing in it.", "NOTHING")) == [None]
+
+
 def test_a_sentence_that_has_no_answer_of_the_kind_is_no_vote():
     found = votes(
         "When does the pool open?",

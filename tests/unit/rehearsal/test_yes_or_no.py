@@ -7,7 +7,7 @@ from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.rehearsal import Reading, YesOrNo, kept_yes_or_no, yes_or_no_of
 from dpicl_rag.rehearsal.rehearsing_yes_or_no import rehearse_yes_or_no
-from dpicl_rag.rehearsal.yes_or_no import FORMS, Rate, yes_or_no_version
+from dpicl_rag.rehearsal.yes_or_no import FORMS, MeasuredRate, yes_or_no_version
 from dpicl_rag.rehearsal.yes_or_no_items import documents, panel, panel_names, questions
 from tests.support.readings import SEEING
 from tests.support.tiny_model import build_tiny_model
@@ -111,7 +111,7 @@ def test_a_question_is_clear_where_nearly_all_public_documents_say_no(near, clea
 
 def test_a_rate_is_that_of_a_hand_computation():
     # Two questions of ten: 10 and 6 are right.
-    found = Rate.of([(10, 10), (6, 10)])
+    found = MeasuredRate.of([(10, 10), (6, 10)])
     mean = 16.5 / 21
     between = ((10 - 10 * mean) ** 2 + (6 - 10 * mean) ** 2 - 20 * mean * (1 - mean)) / 180
     assert found.mean == mean
@@ -121,12 +121,12 @@ def test_a_rate_is_that_of_a_hand_computation():
 
 
 def test_questions_that_differ_no_more_than_chance_have_no_variance_between_them():
-    found = Rate.of([(9, 10)] * 20)
+    found = MeasuredRate.of([(9, 10)] * 20)
     assert found.variance == pytest.approx(found.mean * (1 - found.mean) / 200)
 
 
 def test_what_is_said_of_it_names_both_rates():
-    assert Reading(0.0, Rate(0.9, 0), Rate(1.0, 0)).verdict == (
+    assert Reading(0.0, MeasuredRate(0.9, 0), MeasuredRate(1.0, 0)).verdict == (
         "reads 90 in 100 that say yes right, and 99 in 100 that say no"
     )
 

@@ -5,14 +5,14 @@ import random
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.rehearsal import Reading
-from dpicl_rag.rehearsal.yes_or_no import Rate
+from dpicl_rag.rehearsal.yes_or_no import MeasuredRate
 from dpicl_rag.surveys.misreading import corrected
 
 SURE = DiscreteGaussian(0.01)
 
 
 def reading(yes, no, of_yes=0.0, of_no=0.0):
-    return Reading(0.0, Rate(yes, of_yes), Rate(no, of_no))
+    return Reading(0.0, MeasuredRate(yes, of_yes), MeasuredRate(no, of_no))
 
 
 def test_a_count_is_that_of_a_hand_computation():
