@@ -90,6 +90,8 @@ def asked_model(
                 **made,
             )
         tell_toy(llm.model)
+        if answering is not None and reader is None:
+            rehearse(llm.model, quiet=quiet)
         yield llm
 
 
@@ -150,6 +152,19 @@ def opened_reader(
 
     with closing(data_folder.open_replies(opened, source.path)) as replies:
         yield as_reader(address, replies)
+
+
+def rehearse(model: LanguageModel, *, quiet: bool) -> None:
+    """Rehearse a model where it is new here, with a bar: that takes minutes, once.
+
+    Args:
+        model: Reads public documents.
+        quiet: Show no bar.
+    """
+    from dpicl_rag.rehearsal import rehearsal_of
+
+    with console.Bar("Rehearsing the model, once", quiet=quiet, counts=True) as bar:
+        rehearsal_of(model, on_progress=bar.update)
 
 
 def tell_toy(model: LanguageModel) -> None:

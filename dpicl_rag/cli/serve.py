@@ -23,7 +23,7 @@ from dpicl_rag.cli import (
     options,
     settings_file,
 )
-from dpicl_rag.cli.asking import TOY
+from dpicl_rag.cli.asking import TOY, rehearse
 from dpicl_rag.cli.first_model import chosen_model
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, KeyFileError
@@ -262,8 +262,11 @@ def open_service(
 
     ledger = data_folder.open_ledger(serving.ledger)
     file_budgets.give_budgets(ledger, served)
+    model = load_language_model(serving.model)
+    if serving.reader is None:
+        rehearse(model, quiet=False)
     return Service(
-        load_language_model(serving.model),
+        model,
         served,
         ledger,
         memory=memory,
