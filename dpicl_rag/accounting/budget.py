@@ -148,8 +148,8 @@ class Shares:
         early_step: Of what is left of ``agreement``, the most that a count takes but for the last,
             which takes the rest.
         early_threshold: The same of the delta of thresholds.
-        counted_units: Of a count, for the number of units that are asked. What a model misreads grows
-            with that number, by a few in a hundred of it, so its noise may be seven times as large.
+        counted_units: Of a count, for the number of units that are asked. What a model misreads is
+            a few in a hundred of it, so its noise may be seven times as large.
         survey_words: Of a survey, for the counts of words; the rest is for the shares of themes.
         keys: Of a synthetic corpus, for the counts that find its keys.
         listed_keys: Of that, for words of the public list, where both kinds are counted; the trie

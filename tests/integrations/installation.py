@@ -161,7 +161,7 @@ def an_installation(budget: float = BUDGET, model: Any = None) -> Iterator[Insta
         small = BucketEmbedder()
         enter(mock.patch.object(data_folder, "load_embedder", return_value=small))
         enter(mock.patch.object(defaults, "default_model", return_value=made))
-        enter(mock.patch.object(tallies, "yes_or_no_of", lambda _: SEEING))
+        enter(mock.patch.object(tallies, "yes_or_no_of", return_value=SEEING))
         enter(fixed_coins(7))
         corpus = enter(closing(Corpus.create("notes", embedder=small)))
         corpus.add(DOCUMENTS)

@@ -267,7 +267,7 @@ def found(name: str) -> object:
     run, given, settings = cases()[name]
     with (
         warnings.catch_warnings(),
-        mock.patch.object(tallies, "yes_or_no_of", lambda _: SEEING),
+        mock.patch.object(tallies, "yes_or_no_of", return_value=SEEING),
     ):
         warnings.simplefilter("ignore", NotPrivateWarning)
         return run(*given, **settings)
