@@ -21,6 +21,7 @@ GIVEN = {
     "votes": 2,
     "threshold": 0.5,
     "sample": 0.5,
+    "anyway": True,
     "fresh": True,
 }
 
