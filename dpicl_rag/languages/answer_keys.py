@@ -257,7 +257,7 @@ class AnswerKeys:
 
     def _persons(self, text: str) -> Iterator[str]:
         for name in self._names(text):
-            yield name[-1]
+            yield next(word for word in reversed(name) if word.casefold() not in self._asked)
 
     def _places(self, text: str) -> Iterator[str]:
         for found in _NUMBERED.finditer(text):
@@ -267,27 +267,32 @@ class AnswerKeys:
             yield " ".join(name)
 
     def _names(self, text: str) -> Iterator[list[str]]:
-        """Words with a capital that stand together and are news, without titles."""
+        """Words with a capital that stand together, some of them news, without titles."""
         run: list[str] = []
         end = 0
         for word in _WORD.finditer(text):
             bare, between = word.group(), text[end : word.start()].strip()
             end = word.end()
             folded = bare.casefold()
-            if between.strip("\"'«»“”„") not in ("", ".") or (between and not run):
-                if run:
-                    yield run
+            apart = between.strip("\"'«»“”„") not in ("", ".") or (between and not run)
+            if apart and self._is_news(run):
+                yield run
+            if apart:
                 run = []
             if folded in self.language.titles:
                 continue
-            known = folded in self._asked or folded in self.language.function_words
-            if bare[:1].isupper() and not known:
+            if bare[:1].isupper() and folded not in self.language.function_words:
                 run.append(bare)
-            elif run:
-                yield run
+            else:
+                if self._is_news(run):
+                    yield run
                 run = []
-        if run:
+        if self._is_news(run):
             yield run
+
+    def _is_news(self, name: list[str]) -> bool:
+        """True of a name with a word that the question has not: "Tallow Street", of a street."""
+        return not self._asked.issuperset(word.casefold() for word in name)
 
     def _yes_or_no(self, text: str) -> Iterator[str]:
         words = [word.casefold() for word in _WORD.findall(text)[:1]]

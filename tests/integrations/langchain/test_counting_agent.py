@@ -26,7 +26,7 @@ def answer(tmp_path, tiny_model, spending):
 
 
 def test_each_question_goes_to_its_tool_and_is_paid_for(answer, spending):
-    assert answer(HOW_MANY).endswith("say yes.")
+    assert " say yes. " in answer(HOW_MANY)
     counted = spending.status()[0].spent
     assert counted > 0
     assert "units or more." in answer(WHAT_ABOUT) or "others: " in answer(WHAT_ABOUT)

@@ -90,7 +90,7 @@ def test_the_chat_of_the_document_runs(tmp_path, monkeypatch, tiny_model, capsys
     monkeypatch.setattr(private_context_llm, "load_language_model", lambda *_: tiny_model)
     names = {"store": chroma_store(tmp_path, TEXTS), "PrivateRetrievalChain": PrivateRetrievalChain}
     exec(program, names)
-    assert "Where is the office? And who works there?" in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith("And who works there? ")
 
 
 def test_first_example_is_the_demo():

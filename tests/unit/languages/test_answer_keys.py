@@ -184,6 +184,7 @@ def test_the_language_of_a_text(text, code):
             ("Ms Okafor handles invoices.", "Ngozi Okafor.", "Frau Okafor", "It is Dr. Okafor."),
         ),
         ("Where is the store?", ("room 12",), ("It is in room 12.", "See room 12, please.")),
+        ("Where is the street of the office?", ("Tallow Street",), ("In Tallow Street.",)),
         ("Is the lift working?", ("No",), ("No, it is not.", "No.")),
         ("When does the office open?", (), ("The office is nice.", "It opens early.")),
     ],
