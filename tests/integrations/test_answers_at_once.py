@@ -52,7 +52,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
         return cast
 
     def noted_count(self: Any, cast: Any) -> Any:
-        note(self._show.keywords["question"], "counted", list(cast))
+        note(self._show.args[0].text, "counted", list(cast))
         return count(self, cast)
 
     monkeypatch.setattr(VoteReader, "votes", noted_votes)

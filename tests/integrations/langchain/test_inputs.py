@@ -26,8 +26,8 @@ from tests.integrations.leak_probe import SpyModel
 TEXTS = ["Ann has zingpocket disease.", "Bob has a cold."]
 TURNS = [HumanMessage("Who is ill?"), AIMessage("Ann is.")]
 WORDS = "Human: Who is ill?\nAI: Ann is."
-FOLLOW_UP = "And what does she have?"
-WHOLE = f"Who is ill? {FOLLOW_UP}"  # the model, which says nothing of sense, is of no help
+FOLLOW_UP = "And on Fridays?"
+WHOLE = "Who is ill on Fridays?"
 
 
 class Asked(WordEmbeddings):

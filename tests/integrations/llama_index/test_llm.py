@@ -113,9 +113,9 @@ def asked(response) -> str:
 
 
 async def test_the_last_message_is_the_question_in_whole_words(make) -> None:
-    follow_up = "And where is it on Fridays?"
+    follow_up = "And on Fridays?"
     chat = [ChatMessage(QUESTION), ChatMessage("In Elm.", role="assistant"), ChatMessage(follow_up)]
-    whole = f"{QUESTION} {follow_up}"  # the model, which says nothing of sense, is of no help
+    whole = f"{QUESTION.rstrip('?')} on Fridays?"
     answer = make().complete(whole, documents=TEXTS)
     responses = [
         make().chat(chat, documents=TEXTS),
