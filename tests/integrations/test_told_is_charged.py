@@ -322,7 +322,8 @@ def test_a_server_tells_how_exact_its_counts_are_and_what_a_survey_costs(setting
     with installed.client(settings) as client:
         told = client.get("/v1/surveys?model=notes").json()
         sent = {"model": "notes", "kind": "count", "question": YES}
-        assert widest(client.post("/v1/surveys", json=sent).json()) == told["within"]
+        # Noise alone is told beforehand; what the model misreads comes with its rehearsal.
+        assert widest(client.post("/v1/surveys", json=sent).json()) > told["within"]
         before = installed.spent()
         found = client.post("/v1/surveys", json={"model": "notes", "kind": "survey"}).json()
     assert (found["rho"], found["smallest"]) == (pytest.approx(told["rho"]), told["smallest"])
@@ -334,7 +335,9 @@ def test_a_plan_tells_how_exact_a_count_is(name, installed):
     words = (*PLANS[name], *NOTES)
     told = installed.command(*words, "--plan")["stdout"]
     found = installed.command(*words)["stdout"]
-    if told["sample"] == 1:
+    if "read_right" in found:  # what the model misreads, beside noise
+        assert widest(found) > told["within"]
+    elif told["sample"] == 1:
         assert widest(found) == told["within"]
     else:  # what the coins of a sample add beside noise
         assert widest(found) > told["within"] / told["sample"]
