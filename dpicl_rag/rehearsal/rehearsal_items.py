@@ -39,39 +39,10 @@ class RehearsalItem:
         return self.right is not None and re.search(self.right, answer, re.IGNORECASE) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class AboutItem:
-    """A document, and a question about it whose answer is yes or no, as counts ask it.
-
-    Attributes:
-        language: Of the question.
-        document: As in `RehearsalItem`.
-        question: "Is this about a delay?"
-        yes: The answer.
-    """
-
-    language: str
-    document: str
-    question: str
-    yes: bool
-
-
 @cache
 def rehearsal_items() -> tuple[RehearsalItem, ...]:
     """Items that a document tells, and that it does not; those of one question stand together."""
     return tuple(_items())
-
-
-@cache
-def about_items() -> tuple[AboutItem, ...]:
-    """Items for counting, as many yes as no."""
-    return tuple(
-        AboutItem(language, documents[name], one["question"], yes)
-        for language, documents, own in _languages()
-        for one in own["about"]
-        for yes, key in ((True, "yes"), (False, "no"))
-        for name in one[key]
-    )
 
 
 @cache

@@ -10,10 +10,10 @@ import pytest
 
 from dpicl_rag.languages.languages import QuestionKind, language_of
 from dpicl_rag.rehearsal import rehearsal_items as items_module
-from dpicl_rag.rehearsal.rehearsal_items import about_items, items_version, rehearsal_items
+from dpicl_rag.rehearsal.rehearsal_items import items_version, rehearsal_items
 
 ROOT = Path(__file__).parents[3]
-ITEMS, ABOUT = rehearsal_items(), about_items()
+ITEMS = rehearsal_items()
 LANGUAGES = ("en", "de", "fr", "es", "it")
 RUN = 6
 """Words that stand together in two texts only if one has them from the other."""
@@ -35,11 +35,6 @@ def test_every_language_has_items_of_both_sorts(language):
     assert sum(item.near for item in own) >= 4
     assert sum(item.right is None and not item.near for item in own) >= 4
     assert {language_of(item.question).code for item in own} == {language}
-    about = [item.yes for item in ABOUT if item.language == language]
-    assert len(about) >= 6
-    assert {language_of(item.question).code for item in ABOUT if item.language == language} == {
-        language
-    }
 
 
 def test_many_kinds_of_answers_are_asked_for():
@@ -65,13 +60,8 @@ def test_an_answer_is_right_that_says_so():
     assert not next(one for one in ITEMS if one.right is None).is_right("anything")
 
 
-def test_as_many_answers_of_counts_are_yes_as_no():
-    assert len(ABOUT) >= 24
-    assert sum(item.yes for item in ABOUT) * 2 == len(ABOUT)
-
-
 def test_no_item_stands_there_twice():
-    assert max(Counter((item.document, item.question) for item in (*ITEMS, *ABOUT)).values()) == 1
+    assert max(Counter((item.document, item.question) for item in ITEMS).values()) == 1
 
 
 def test_documents_are_short_and_long():
