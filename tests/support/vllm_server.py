@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpicl_rag.language_models.defaults import default_folder
+from dpicl_rag.language_models.converted_models import DEFAULT
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 
 _PYTHON = os.environ.get("DPICL_RAG_VLLM")
@@ -58,7 +58,7 @@ class VLLM:
     def start(self) -> None:
         """Begin to start; `wait` says when it is there."""
         command = [str(_PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
-        command += ["--model", str(default_folder()), "--max-model-len", "2048"]
+        command += ["--model", str(DEFAULT.folder()), "--max-model-len", "2048"]
         command += ["--served-model-name", self.name]
         command += ["--host", "127.0.0.1", "--port", str(self.port), *self._options]
         away = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}

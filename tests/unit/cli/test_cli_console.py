@@ -46,6 +46,7 @@ COMMANDS = [
     ["keys", "remove"],
     ["keys", "open"],
     ["keys", "give"],
+    ["models", "show"],
     ["synthesise", "examples"],
     ["synthesise", "corpus"],
     ["synthesise", "plan"],

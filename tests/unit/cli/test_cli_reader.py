@@ -80,11 +80,13 @@ def test_calls_are_told_before_and_limited(cli, mail, chat):
     assert ": about 9" in cli("count", "q?", *given[:4], "--max-calls", "9").stderr
     plan = json.loads(cli("ask", "q?", *given, "--max-calls", "9", "--plan", "--json").stdout)
     assert plan["calls"] == 9
-    given = (*given[:4], "--max-calls", "9", "--epsilon", "1", "--json")
+    # More than there are: coins of a limit would widen what noise alone leaves.
+    given = (*given[:4], "--max-calls", "999", "--epsilon", "1", "--json")
     planned = json.loads(cli("count", "r?", *given, "--plan").stdout)
     counted = json.loads(cli("count", "r?", *given).stdout)
     assert planned["rho"] == pytest.approx(counted["rho"], rel=1e-6)
-    assert planned["within"] == counted["yes"]["high"] - counted["yes"]["units"]
+    # A noisy count may be below none.
+    assert counted["yes"]["high"] <= counted["yes"]["units"] + planned["within"]
     result = cli("ask", "q?", "--corpus", mail, "--max-calls", "9")
     assert result.exit_code != 0
     assert "max_calls is for a reader" in result.stderr

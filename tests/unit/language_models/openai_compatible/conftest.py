@@ -5,6 +5,7 @@ import pytest
 from dpicl_rag.language_models.openai_compatible import openai_model as room
 from dpicl_rag.language_models.openai_compatible.http_client import Server
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
+from dpicl_rag.rehearsal import Rehearsal
 from tests.support.fake_server import FakeServer
 from tests.support.tiny_model import build_tiny_tokenizer
 
@@ -25,6 +26,12 @@ def tiny_tokenizer(monkeypatch):
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", load)
     monkeypatch.setattr("transformers.GenerationConfig.from_pretrained", none)
     monkeypatch.setattr("dpicl_rag.weights.answers_for", lambda name: True)
+
+
+@pytest.fixture(autouse=True)
+def unrehearsed(monkeypatch):
+    """Requests of answers alone are counted here; those of rehearsals are asked elsewhere."""
+    monkeypatch.setattr("dpicl_rag.answering.private_run.rehearsal_of", lambda _: Rehearsal())
 
 
 class Hasty(Server):

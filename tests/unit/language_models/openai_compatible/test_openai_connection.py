@@ -109,7 +109,9 @@ def test_a_tokenizer_that_is_named_is_taken(fake, monkeypatch):
         return build_tiny_tokenizer()
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", load)
-    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_folder", lambda: "/packaged")
+    monkeypatch.setattr(
+        "dpicl_rag.language_models.converted_models.QuantisedModel.folder", lambda _: "/packaged"
+    )
     server = fake()
     OpenAICompatibleModel(server.address(tokenizer="/models/a"))
     OpenAICompatibleModel(server.address(), tokenizer="/models/b")
