@@ -8,6 +8,8 @@ from dpicl_rag.answering.repeated_questions import only_repeats
 @pytest.mark.parametrize(
     ("question", "answer", "repeats"),
     [
+        ("Is the lift red or blue?", "The lift is blue.", False),
+        ("Ist das Rad rot oder blau?", "Rot.", False),
         ("When does the depot open?", "The depot opens.", True),
         ("When does the depot open?", "The depot opens at 8.", False),
         ("When does the depot open?", "", True),
