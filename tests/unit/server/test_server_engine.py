@@ -102,6 +102,7 @@ def test_who_hangs_up_gets_the_rest_back_and_leaves_the_others_as_they_are(
 ):
     running = start(serve)
     apart = answers(running, together=False)[0][0]
+    sizes.clear()  # of the rehearsal, too
     passed, go_on, sent = joint_passes.forward_each, threading.Event(), []
 
     def hung_up(*arguments, **more):
