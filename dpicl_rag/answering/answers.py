@@ -51,7 +51,7 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
     if is_small_talk(question):
         corpus = run.booked_under(search.corpus_name)
         return public_reply(question, run.model, run.reader, run.config, corpus)
-    config = _config(search, run)
+    search, config = _shaped(search, run)
     question = whole_question(question, request.turns, run.model, run.reader)
     run.require_memory(search)
     return _drawn(question, search, replace(run, config=config), fresh=request.fresh)
@@ -61,15 +61,18 @@ def plan_of_answer(
     request: Request, documents: Documents, run: PrivateRun
 ) -> tuple[Plan[Mechanism], int | None]:
     """The plan of an answer, and about how many units are read for it."""
-    search = run.search(documents)
-    run = replace(run, config=_config(search, run))
+    search, config = _shaped(run.search(documents), run)
+    run = replace(run, config=config)
     keys = run.question(plain(request.question or "?")).keys_counted
     search, plan = planned_answer(run.config, search, booked=run.booked, keys=keys)
     return plan, search.aim
 
 
-def _config(search: Search, run: PrivateRun) -> PrivacyConfig:
-    return with_agreement(run.config, search.stability, speaks=run.speaks, silent=run.silent)
+def _shaped(search: Search, run: PrivateRun) -> tuple[Search, PrivacyConfig]:
+    """The search and the settings of an answer, as the model's rehearsal has them."""
+    silent = run.silent
+    config = with_agreement(run.config, search.stability, speaks=run.speaks, silent=silent)
+    return search.deeper() if silent else search, config
 
 
 def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> PrivateStream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,7 +24,6 @@ from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.rehearsal import rehearsal_of
 from dpicl_rag.retrieval.retrievers import Documents, as_retriever
 from dpicl_rag.retrieval.search import Search
-from dpicl_rag.retrieval.search_bars import NoisyThreshold
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -124,8 +123,6 @@ class PrivateRun:
     def search(self, documents: Documents) -> Search:
         """The search for the units that answer; nothing is looked at yet."""
         found = as_retriever(documents, self.config.privacy_unit, self.config.units)
-        if isinstance(found.bar, NoisyThreshold) and self.silent:
-            found = replace(found, bar=found.bar.deeper())
         if self.reader is None or self.config.max_calls is None:
             return found
         return found.limited(self.config.max_calls)

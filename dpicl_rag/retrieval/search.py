@@ -18,7 +18,14 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Candidates, CoinRate, Retrieved, Retriever
-from dpicl_rag.retrieval.search_bars import UNCOUNTED, Everything, Places, UnitBar, bins_of
+from dpicl_rag.retrieval.search_bars import (
+    UNCOUNTED,
+    Everything,
+    NoisyThreshold,
+    Places,
+    UnitBar,
+    bins_of,
+)
 from dpicl_rag.retrieval.vectors import VectorSource, Where, scan
 
 UnitDocuments = Mapping[str, Sequence[Document]]
@@ -201,6 +208,12 @@ class Search:
                 "noise or coins decide what this search finds; take search(question).choose()"
             )
         return self.search(question).choose().documents
+
+    def deeper(self) -> Search:
+        """The same with lower thresholds, where they are the usual ones; see `DEEP`."""
+        if not isinstance(self.bar, NoisyThreshold):
+            return self
+        return replace(self, bar=self.bar.deeper())
 
     def search(self, *questions: str) -> Candidates:
         """Score the units; noise and coins are drawn when the candidates are chosen from.

@@ -344,6 +344,7 @@ def test_experts_that_name_what_was_released_are_paid_for(trace, accounting, uni
     assert beyond <= 1e-12
 
 
+@pytest.mark.heavy
 @BOTH
 @pytest.mark.usefixtures("near_line")
 @pytest.mark.parametrize("asked", [NAMED, NEAR])
