@@ -71,10 +71,11 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     how = None if run.reader is not None else yes_or_no_of(run.model)
 
     def release() -> PrivateCount:
-        reading: Reading | None = None
-        if how is not None:
-            reading = countable(how.reading(run.model, question), anyway=request.anyway)
-        if how is None or reading is None:
+        if how is None:
+            counted = _counted(request, YES_OR_NO, documents, run, bins=1)
+            return PrivateCount(question, counted.estimates[0], *counted.cost)
+        reading = countable(how.reading(run.model, question), anyway=request.anyway)
+        if reading is None:
             labels, prompt, opinion = YES_OR_NO, run.prompt(question), says_first
         else:
             labels, prompt = LABELS, how.prompt(run.model, question)
@@ -149,9 +150,11 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
 
 def plan_of_count(
     request: Request, documents: Documents, run: PrivateRun
-) -> tuple[Plan[YesCount], int | None]:
+) -> tuple[Plan[Any], int | None]:
     """The plan of a count, and about how many units are read for it."""
-    search = tally_search(documents, run.config, request.sample, read=run.reader is not None)
+    if run.reader is not None:  # whom nobody rehearses: those that say yes are all that is counted
+        return plan_of_tally(request, documents, run)
+    search = tally_search(documents, run.config, request.sample, read=False)
     price = search.rho(run.config.adjacency)
     return count_plan(run.config, search.stability, price), search.aim
 
@@ -160,7 +163,7 @@ def plan_of_tally(
     request: Request, documents: Documents, run: PrivateRun
 ) -> tuple[Plan[Histogram], int | None]:
     """The plan of a tally, and about how many units are read for it."""
-    bins = len(request.labels)
+    bins = 1 if request.kind == "count" else len(request.labels)
     if request.read_by == "vectors":
         return tally_plan(run.config, DIRECT, 0.0, bins, request.most), None
     config, read = run.config, run.reader is not None
@@ -271,12 +274,16 @@ def _asked(
 
 
 def _counted(
-    request: Request, labels: Sequence[str], documents: Documents, run: PrivateRun
+    request: Request,
+    labels: Sequence[str],
+    documents: Documents,
+    run: PrivateRun,
+    bins: int | None = None,
 ) -> Counted:
-    """Noisy counts of labels, by a model or a reader."""
+    """Noisy counts of the first ``bins`` labels, of all if None, by a model or a reader."""
     most = request.most
-    plan_of = partial(tally_plan, labels=len(labels), most=most)
-    opinion = partial(opinions, most=most)
+    plan_of = partial(tally_plan, labels=bins or len(labels), most=most)
+    opinion = says_first if bins == 1 else partial(opinions, most=most)
     prompt = run.prompt(request.asked())
     asked = _asked(request, labels, documents, run, prompt, opinion, plan_of)
     noisy = noisy_counts(asked.experts, asked.said, run.randomness)
