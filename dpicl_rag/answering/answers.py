@@ -29,10 +29,10 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
+from dpicl_rag.languages.languages import says_nothing
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.prompts import plain
-from dpicl_rag.rehearsal.rehearsing import says_nothing
 from dpicl_rag.requests import Request
 from dpicl_rag.results import UNSUPPORTED, PrivateAnswer, ReleasedBy, StoppedBy
 from dpicl_rag.retrieval.retrievers import Documents

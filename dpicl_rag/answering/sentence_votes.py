@@ -27,8 +27,8 @@ from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
+from dpicl_rag.languages.languages import says_nothing
 from dpicl_rag.languages.sentences import first_sentence
-from dpicl_rag.rehearsal.rehearsing import says_nothing
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""

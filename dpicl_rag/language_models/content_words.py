@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 
+from dpicl_rag.languages.numbers_in_words import in_digits
 from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"\w{1,99}")  # a stemmer goes through a longer one many times
 _TWO = re.compile(r"\btwo\b", re.IGNORECASE)
-# Reading numbers takes the square of a text's length, and holds all other threads.
-_PIECE = re.compile(r".{1,2000}(?!\S)|.{1,2000}", re.DOTALL)
 
 FUNCTION_WORDS = frozenset(
     """
@@ -28,11 +27,8 @@ FUNCTION_WORDS = frozenset(
 
 def digits_for_words(text: str) -> str:
     """The text with numbers from two on in digits: "twelve seconds" becomes "12 seconds"."""
-    from text_to_num import alpha2digit
-
-    read = "".join(alpha2digit(piece, "en") for piece in _PIECE.findall(text))
-    # It leaves "one" and "second" as they are, which are more than numbers, and "two" with them.
-    return _TWO.sub("2", read)
+    # "one" and "second" stay as they are, which are more than numbers, and "two" with them.
+    return _TWO.sub("2", in_digits(text, "en"))
 
 
 def content_words(text: str) -> frozenset[str]:

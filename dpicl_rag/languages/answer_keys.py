@@ -15,10 +15,8 @@ from functools import lru_cache
 from itertools import chain
 
 from dpicl_rag.languages.languages import Language, QuestionKind, language_of, languages
+from dpicl_rag.languages.numbers_in_words import in_digits
 from dpicl_rag.normal_forms import normal_form
-
-_PIECE = re.compile(r".{1,2000}(?!\S)|.{1,2000}", re.DOTALL)
-"""Numbers in words are read in pieces: the time that it takes is the square of their length."""
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
 _CLOCK = re.compile(
@@ -87,7 +85,7 @@ class AnswerKeys:
         self._asked_stems = frozenset(map(self.language.stem, self._asked))
         self._asked_names = frozenset(map(self.language.stem, self._names_asked(question)))
         self._numbers = frozenset(
-            found["number"] for found in _NUMBER.finditer(_in_digits(question, self.language))
+            found["number"] for found in _NUMBER.finditer(in_digits(question, self.language.code))
         )
 
     def of(self, answer: str, *, by_parts: bool = False) -> tuple[str, ...]:
@@ -192,7 +190,7 @@ class AnswerKeys:
         for language in self._languages():
             for hour, minute in language.times_in_words(text):
                 yield f"{hour}:{minute:02d}"
-        digits = _in_digits(text, self.language)
+        digits = in_digits(text, self.language.code)
         each = (_CLOCK.finditer(text), _FULL_HOUR.finditer(text), _BARE_HOUR.finditer(digits))
         for found in chain(*each):
             parts = found.groupdict()
@@ -229,7 +227,7 @@ class AnswerKeys:
                     yield str(names[language.weekdays[word] - 1])
 
     def _amounts(self, text: str, language: Language) -> Iterator[str]:
-        text = _in_digits(text, language)
+        text = in_digits(text, language.code)
         for found in _NUMBER.finditer(text):
             if found["number"] in self._numbers:
                 continue
@@ -303,12 +301,6 @@ class AnswerKeys:
     def _languages(self) -> tuple[Language, ...]:
         """The language of the question first, then the others."""
         return (self.language, *(one for one in languages() if one is not self.language))
-
-
-def _in_digits(text: str, language: Language) -> str:
-    from text_to_num import alpha2digit
-
-    return "".join(alpha2digit(piece, language.code) for piece in _PIECE.findall(text))
 
 
 def _plain(text: str) -> str:

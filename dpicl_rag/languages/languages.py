@@ -214,6 +214,11 @@ SILENT = "NOTHING"
 """The answer of a document that does not tell."""
 
 
+def says_nothing(answer: str) -> bool:
+    """True of an answer that is the word for none."""
+    return re.match(rf"\W*{SILENT}\b", answer) is not None
+
+
 @cache
 def worked_examples(language: str, kind: QuestionKind) -> tuple[WorkedExample, ...]:
     """Examples of documents that answer and that do not, in a language.

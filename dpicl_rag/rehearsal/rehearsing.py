@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,7 +18,7 @@ from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import sentence_end_of
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.languages.languages import SILENT
+from dpicl_rag.languages.languages import says_nothing
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.rehearsal.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.rehearsal_items import RehearsalItem, rehearsal_items
@@ -92,11 +91,6 @@ def _count(silently: Answers, by_default: Answers) -> Rehearsal:
 
 def _right(answers: Answers) -> int:
     return sum(item.is_right(answer) for item, answer in answers.items())
-
-
-def says_nothing(answer: str) -> bool:
-    """True of an answer that is the word for none."""
-    return re.match(rf"\W*{SILENT}\b", answer) is not None
 
 
 def _answers(

@@ -15,6 +15,7 @@ from dpicl_rag.errors import DPICLError, EngineUnavailableError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
+from dpicl_rag.languages.languages import SILENT
 
 Passages = tuple[str, ...]
 
@@ -38,12 +39,9 @@ class UnitReading(Protocol):
         ...
 
 
-NOTHING = "NOTHING"
-"""The reply of a reader where a document does not say."""
-
 NOTE = (
     "Answer the question from the document alone, in one short sentence, in the document's own "
-    f"words. If the document does not say, reply with the word {NOTHING}.\n\n"
+    f"words. If the document does not say, reply with the word {SILENT}.\n\n"
     "Document:\n{document}\n\nQuestion: {question}"
 )
 """The prompt of a reader for a note of one unit."""
@@ -51,13 +49,13 @@ NOTE = (
 _LABEL = (
     "Read the document and answer the question with one of these labels, and nothing else: "
     "{labels}. If none fits, reply with the word "
-    f"{NOTHING}.\n\n"
+    f"{SILENT}.\n\n"
     "Document:\n{document}\n\nQuestion: {question}"
 )
 _PHRASES = (
     "Say what the document says to the question, in at most {most} short phrases of one to three "
     "words each, with commas between them. If the document does not say, reply with the word "
-    f"{NOTHING}.\n\n"
+    f"{SILENT}.\n\n"
     "Document:\n{document}\n\nQuestion: {question}"
 )
 _POLISH = (
@@ -143,7 +141,7 @@ def _public(text: str, given: dict[str, str]) -> str:
 def first_line(reply: str) -> str:
     """The first line of a reply that has words, and so many of them; empty if it says nothing."""
     words = next((line for line in reply.splitlines() if line.strip()), "").split()[:_WORDS]
-    if not words or words[0].strip(".,:;!\"'*").upper() == NOTHING:
+    if not words or words[0].strip(".,:;!\"'*").upper() == SILENT:
         return ""
     return " ".join(words)
 

@@ -7,9 +7,10 @@ import pytest
 from dpicl_rag.errors import MissingDependencyError
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers_rows import shared_pass
+from dpicl_rag.languages.languages import says_nothing
 from dpicl_rag.rehearsal import Rehearsal, rehearsing
 from dpicl_rag.rehearsal.rehearsal_items import rehearsal_items
-from dpicl_rag.rehearsal.rehearsing import rehearse, says_nothing
+from dpicl_rag.rehearsal.rehearsing import rehearse
 from tests.support.rehearsed_model import RehearsedModel, knowing, mute, talking
 
 ITEMS = rehearsal_items()
