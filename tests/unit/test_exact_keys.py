@@ -20,7 +20,7 @@ from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.languages.answer_keys import AnswerKeys
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.mechanisms.private_counts import Agreement, TopCount
+from dpicl_rag.mechanisms.private_counts import Agreement
 from tests.support.scored_units import gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 from tests.unit.test_exact_agreement import shares, views
@@ -230,9 +230,7 @@ def test_the_tail_of_one_key_is_seen(trace, monkeypatch):
 def test_a_unit_of_more_keys_than_it_pays_for_is_seen(trace, monkeypatch):
     monkeypatch.setattr(AnswerKeys, "of", lambda self, answer, **_: tuple(answer.split("{")))
     draw = Agreement.draw
-    monkeypatch.setattr(
-        Agreement, "draw", lambda self, *given: draw(replace(self, keys=9), *given)
-    )
+    monkeypatch.setattr(Agreement, "draw", lambda self, *given: draw(replace(self, keys=9), *given))
     assert worst(trace, ("aa bb cc",) * 3, "aa bb cc", REASON)[0] > 0.01
 
 

@@ -13,7 +13,7 @@ from dpicl_rag.mechanisms.private_counts import Agreement
 MODEL = SyntheticModel(4, lambda text, history: [0.0] * 4)
 
 
-def audit(runs=40, colluding=(1, 40), **settings):
+def audit(runs=8, colluding=(1, 40), **settings):
     subject = Subject(MODEL, "Which codes are known?", {"epsilon": 8.0, **settings})
     return audit_agreement(subject, runs=runs, colluding=colluding)
 
@@ -53,11 +53,9 @@ def test_a_unit_that_is_counted_for_each_passage_is_found(monkeypatch):
     assert not audit(colluding=(1,)).holds
 
 
-@pytest.mark.heavy
-@pytest.mark.guard
 def test_a_count_without_noise_is_told(monkeypatch):
     monkeypatch.setattr(mechanism.DiscreteGaussian, "draw", lambda *_: 0)
-    assert audit(colluding=(1, 5, 40)).released == {1: 0.0, 5: 1.0, 40: 1.0}
+    assert audit(runs=2, colluding=(1, 5, 40)).released == {1: 0.0, 5: 1.0, 40: 1.0}
 
 
 def test_the_report_says_it_in_words_and_numbers():
