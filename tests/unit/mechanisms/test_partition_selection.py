@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import accumulate, combinations_with_replacement, product
+from itertools import accumulate, combinations_with_replacement, pairwise, product
 
 import pytest
 
@@ -115,10 +115,8 @@ def test_weights_are_of_the_price_and_not_of_less(epsilon, delta):
     weights = noise.weights
     assert weights == weights[::-1]
     most = Fraction(math.exp(min(epsilon, 100.0)))
-    assert all(
-        0 < a <= b <= most * a
-        for a, b in zip(weights, weights[1 : len(weights) // 2 + 1], strict=False)
-    )
+    rising = pairwise(weights[: len(weights) // 2 + 1])
+    assert all(0 < outer <= inner <= most * outer for outer, inner in rising)
     assert Fraction(weights[0], sum(weights)) <= Fraction(noise.delta) <= Fraction(delta)
     shorter = sum(weights) - weights[len(weights) // 2]
     assert len(weights) == 2 or Fraction(weights[0], shorter) > Fraction(delta)
