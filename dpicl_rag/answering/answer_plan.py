@@ -177,7 +177,7 @@ def answer_plan(
     others = search_rho + support_rho + sum(part.rho or 0.0 for part in agreement)
     alike = "each unit for what it tells of them" if individual else "every unit alike"
     per_word = f"{alike}; {mechanism.rho:.4g} at most for one of them"
-    plan = Plan(
+    plan: Plan[Mechanism] = Plan(
         mechanism=mechanism,
         individual=individual,
         epsilon=config.epsilon,
