@@ -267,8 +267,8 @@ def _or_selected(plan: Plan[Mechanism], budget: Budget, keys: int) -> Plan[Mecha
         budget: Of the answer, with what is released before the count as its search.
         keys: Of one unit, at most.
     """
-    ladder = plan.ladder and plan.ladder.or_selected(budget, keys)
-    if ladder is plan.ladder or ladder is None:
+    ladder = None if plan.ladder is None else plan.ladder.or_selected(budget, keys)
+    if ladder is None or ladder is plan.ladder:
         return plan
     before = [part for part in plan.parts if part.name in ("search", "support")]
     parts = (*before, _agreement(ladder, sum(step.delta for step in ladder.steps)))
