@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from dpicl_rag.accounting import (
@@ -171,11 +173,11 @@ def answer_plan(
             "answer; lower it or leave it out"
         )
     support_rho = 0.0 if support is None else counts * support.rho
-    agreement = () if ladder is None else (_agreement(config, ladder, delta),)
+    agreement = () if ladder is None else (_agreement(ladder, delta, config.sentences),)
     others = search_rho + support_rho + sum(part.rho or 0.0 for part in agreement)
     alike = "each unit for what it tells of them" if individual else "every unit alike"
     per_word = f"{alike}; {mechanism.rho:.4g} at most for one of them"
-    return Plan(
+    plan: Plan[Mechanism] = Plan(
         mechanism=mechanism,
         individual=individual,
         epsilon=config.epsilon,
@@ -195,6 +197,10 @@ def answer_plan(
         ladder=ladder,
         only_agreement=config.agreement == "only",
     )
+    if keys is None or not _counts_once(config, booked=booked):
+        return plan
+    beside = search_rho + support_rho
+    return _or_selected(plan, _budget(config, stability, beside, config.delta), keys)
 
 
 def label_plan(
@@ -236,10 +242,39 @@ def label_plan(
     )
 
 
-def _agreement(config: PrivacyConfig, ladder: Ladder, delta: float) -> Price:
+def _agreement(ladder: Ladder, delta: float, sentences: int = 1) -> Price:
     steps = " or ".join(str(step.threshold) for step in reversed(ladder.steps))
     what = f"released where about {steps} say so"
-    return Price("agreement", config.sentences * ladder.rho, what, delta)
+    if ladder.instead_of is not None:
+        epsilon = ladder.steps[-1].epsilon
+        what += (
+            f": optimal selection, epsilon {epsilon:.4g}; Gaussian noise, which costs less where "
+            f"answers are summed up, needs {ladder.instead_of}"
+        )
+    return Price("agreement", sentences * ladder.rho, what, delta)
+
+
+def _counts_once(config: PrivacyConfig, *, booked: bool) -> bool:
+    """True where one count decides the answer, and no sum of answers is kept."""
+    return config.agreement == "only" and config.sentences == 1 and not booked
+
+
+def _or_selected(plan: Plan[Mechanism], budget: Budget, keys: int) -> Plan[Mechanism]:
+    """The same plan, or one whose keys are selected where that needs fewer units.
+
+    Args:
+        plan: With a count of keys, and without tokens.
+        budget: Of the answer, with what is released before the count as its search.
+        keys: Of one unit, at most.
+    """
+    ladder = None if plan.ladder is None else plan.ladder.or_selected(budget, keys)
+    if ladder is None or ladder is plan.ladder:
+        return plan
+    before = [part for part in plan.parts if part.name in ("search", "support")]
+    parts = (*before, _agreement(ladder, sum(step.delta for step in ladder.steps)))
+    # More by what a filter never spends.
+    rho = math.fsum(part.rho or 0.0 for part in parts) * (1 + 1e-8)
+    return replace(plan, rho=rho, least_rho=None, parts=parts, ladder=ladder)
 
 
 def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Mechanism] | None:

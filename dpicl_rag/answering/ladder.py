@@ -15,11 +15,11 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 
-from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.budget import SHARES, Budget
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.private_counts import Agreement, TopCount
 from dpicl_rag.retrieval.base import NoisyCount
@@ -42,6 +42,7 @@ class Ladder:
         stability: From the corpus to the experts.
         adjacency: Of corpora.
         single: Whether there is one step, for keys alone. Else whole sentences are counted first.
+        instead_of: Units that a count with Gaussian noise needs, where another took its place.
     """
 
     steps: tuple[Agreement, ...]
@@ -50,6 +51,7 @@ class Ladder:
     stability: Stability
     adjacency: Adjacency
     single: bool = False
+    instead_of: int | None = None
 
     @staticmethod
     def within(
@@ -82,6 +84,21 @@ class Ladder:
         """
         step = Agreement.within(rho * (1 - 1e-9), delta, stability, adjacency, keys)
         return Ladder((step,), None, 0, stability, adjacency, single=True)
+
+    def or_selected(self, budget: Budget, keys: int) -> Ladder:
+        """The same count, or optimal partition selection where fewer units are enough for it.
+
+        Args:
+            budget: Of an answer that is released once, and of the search before it. Nothing is
+                released after the count.
+            keys: Of one unit, at most.
+        """
+        epsilon, delta = budget.beside_search()
+        given = budget.stability, budget.adjacency
+        step = Agreement.selecting(epsilon, delta, *given, keys) if epsilon > 0 else None
+        if step is None or _units_for((step,)) >= self.units:
+            return self
+        return replace(self, steps=(step,), instead_of=self.units)
 
     @staticmethod
     def behind_top_count(
@@ -179,7 +196,7 @@ def _least(released: Callable[[int], float]) -> int:
 
 def _released(steps: tuple[Agreement, ...], units: int) -> float:
     """Probability that one of some steps releases what so many units say."""
-    return 1 - math.prod(1 - step.noise.tail(step.threshold - units) for step in steps)
+    return 1 - math.prod(1 - step.chance(units) for step in steps)
 
 
 def _steps(
