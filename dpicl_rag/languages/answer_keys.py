@@ -68,7 +68,9 @@ _PARTS = {
 _VALUES = (QuestionKind.TIME, QuestionKind.DATE, QuestionKind.WEEKDAY, QuestionKind.NUMBER)
 _ITEMS = re.compile(r"[,;/]|\b(?:and|or|und|oder|sowie|et|ou|y|e|o)\b", re.IGNORECASE)
 _ITEM_WORDS = 3
-_JOINING = frozenset("and of und von et de du y e di".split())  # noqa: SIM905
+_JOINING = frozenset(
+    "and of with for und von mit für et de du avec pour y e con para di per".split()  # noqa: SIM905
+)
 _JOINED = 2  # places from a word to the one behind what joins them
 _MUCH, _SHARED = 6, 0.3
 """Words of a question that says much, and the part of them that a document has which answers."""
@@ -264,7 +266,7 @@ class AnswerKeys:
         words = _WORD.findall(text)
         folded = [word.casefold() for word in words]
         new = [self._is_new(word) for word in folded]
-        joining = [word in _JOINING for word in folded]
+        joining = [a in _JOINING and b for a, b in zip(folded, [*new[1:], False], strict=True)]
         named = [
             (word[:1].isupper() or _has_digit(word)) and not is_function_word(word.casefold())
             for word in words
