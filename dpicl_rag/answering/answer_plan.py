@@ -17,11 +17,13 @@ from dpicl_rag.accounting import (
 )
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.prices import Price
+from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.languages.answer_keys import AnswerKeys
 from dpicl_rag.mechanisms.discrete_noise import rounded_up
 from dpicl_rag.mechanisms.selection import ExponentialMechanism, Mechanism
 from dpicl_rag.mechanisms.utilities import (
@@ -33,11 +35,15 @@ from dpicl_rag.mechanisms.utilities import (
     Utility,
     Vote,
 )
+from dpicl_rag.mechanisms.value_counts import ValueCounts
 from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search
 
 # Something is left for tokens where counts of support take much.
 _MOST_OF_AGREEMENT = 0.98
+
+# Above the share of a limit that filters never spend.
+_ROUNDED_UP = 1 + 1e-8
 
 # Nats that all experts together add to a token at most, where their number is known; and what they
 # must be able to add for any word to be carried. With less the public answer is useless.
@@ -99,7 +105,7 @@ def planned_answer(
     *,
     booked: bool,
     proposed: bool = False,
-    keys: int | None = None,
+    keys: AnswerKeys | None = None,
 ) -> tuple[Search, Plan[Mechanism]]:
     """The search of an answer with the noise that its share pays for, and the answer's plan.
 
@@ -108,7 +114,7 @@ def planned_answer(
         search: Finds its units; noise that was set stays.
         booked: Whether a ledger books the answer.
         proposed: Whether public knowledge proposes an answer, which is counted too.
-        keys: Of one unit, at most, where keys alone are counted and not whole sentences first.
+        keys: Of answers, where these alone are counted and not whole sentences first.
     """
     part = SHARES.search_beside_agreement
     if config.agreement == "off":
@@ -127,7 +133,7 @@ def answer_plan(
     counts: int = 1,
     *,
     booked: bool = False,
-    keys: int | None = None,
+    keys: AnswerKeys | None = None,
 ) -> Plan[Mechanism]:
     """The plan of an answer of up to ``max_tokens`` draws.
 
@@ -153,6 +159,9 @@ def answer_plan(
     delta = config.threshold_delta(booked=booked)
     ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked, keys=keys)
     individual = accounts_individually(config, _to_experts(config, stability))
+    if ladder is not None:
+        # A count that is priced by its epsilon costs more rho than the answer has by conversion.
+        whole = max(whole, (beside + config.sentences * ladder.rho) * _ROUNDED_UP)
     if ladder is not None and not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
         # what they have left.
@@ -239,6 +248,8 @@ def label_plan(
 def _agreement(config: PrivacyConfig, ladder: Ladder, delta: float) -> Price:
     steps = " or ".join(str(step.threshold) for step in reversed(ladder.steps))
     what = f"released where about {steps} say so"
+    if isinstance(ladder.steps[-1], ValueCounts):
+        return Price("agreement", config.sentences * ladder.rho, f"{what}, of a public list")
     return Price("agreement", config.sentences * ladder.rho, what, delta)
 
 
@@ -269,7 +280,7 @@ def _ladder(
     delta: float,
     *,
     booked: bool,
-    keys: int | None,
+    keys: AnswerKeys | None,
 ) -> Ladder | None:
     """Counts of whole answers; those of all sentences together leave some of ``most``.
 
@@ -288,11 +299,28 @@ def _ladder(
     part = 1.0 if config.agreement == "only" else SHARES.agreement
     rho = min(part * whole, _MOST_OF_AGREEMENT * most) / config.sentences
     own, reach = delta / config.sentences, (_to_experts(config, stability), config.adjacency)
+    most_keys = None if keys is None else keys.most
     if booked:
-        return Ladder.behind_top_count(rho, own, *reach, keys)
-    if keys is not None:
-        return Ladder.of_keys(rho, own, keys, *reach)
-    return Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)
+        rare = Ladder.behind_top_count(rho, own, *reach, most_keys)
+    elif most_keys is not None:
+        rare = Ladder.of_keys(rho, own, most_keys, *reach)
+    else:
+        rare = Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)
+    if keys is None or not keys.domain:
+        return rare
+    values = keys.domain, config.false_answers
+    if _purely(config, stability, booked):
+        epsilon = _budget(config, stability, whole - most, config.delta).pure_epsilon(zcdp)
+        public = Ladder.of_values_once(epsilon, *values, *reach)
+    else:
+        public = Ladder.of_values(rho, *values, *reach)
+    return public if public.units <= rare.units else rare
+
+
+def _purely(config: PrivacyConfig, stability: Stability, booked: bool) -> bool:
+    """Whether one count may be priced by its epsilon: nothing follows it, and no budget of rho."""
+    individual = accounts_individually(config, _to_experts(config, stability))
+    return config.agreement == "only" and config.sentences == 1 and individual and not booked
 
 
 def _budget(config: PrivacyConfig, stability: Stability, search_rho: float, delta: float) -> Budget:

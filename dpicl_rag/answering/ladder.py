@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -22,6 +22,7 @@ from statistics import NormalDist
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.private_counts import Agreement, TopCount
+from dpicl_rag.mechanisms.value_counts import ValueCounts
 from dpicl_rag.retrieval.base import NoisyCount
 
 _MOSTLY = 0.9
@@ -29,6 +30,10 @@ _MOSTLY = 0.9
 _REACH = 5  # sigmas of the top count that are looked at; more are of no weight
 
 _FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tried
+
+
+KeyCounts = Agreement | ValueCounts
+"""Counts of keys: of those that occur, or of a public list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,10 @@ class Ladder:
         least: The least top count with which steps are tried.
         stability: From the corpus to the experts.
         adjacency: Of corpora.
-        single: Whether there is one step, for keys alone. Else whole sentences are counted first.
+        single: Whether keys alone are counted. Else whole sentences are counted first.
     """
 
-    steps: tuple[Agreement, ...]
+    steps: tuple[KeyCounts, ...]
     top: TopCount | None
     least: int
     stability: Stability
@@ -84,6 +89,44 @@ class Ladder:
         return Ladder((step,), None, 0, stability, adjacency, single=True)
 
     @staticmethod
+    def of_values(
+        rho: float,
+        domain: Sequence[tuple[str, ...]],
+        false: float,
+        stability: Stability,
+        adjacency: Adjacency,
+    ) -> Ladder:
+        """Counts of public values: of those few are needed, so a top count would tell too little.
+
+        Args:
+            rho: zCDP rho of all steps.
+            domain: The values, the likelier ones first.
+            false: Probability that a step releases what one unit alone names, or none.
+            stability: From the corpus to the experts.
+            adjacency: Of corpora.
+        """
+        shares = SHARES.steps_of_values
+        steps = (
+            ValueCounts.within(
+                share * rho * (1 - 1e-9), domain, false / len(shares), stability, adjacency
+            )
+            for share in shares
+        )
+        return Ladder(tuple(steps), None, 0, stability, adjacency, single=True)
+
+    @staticmethod
+    def of_values_once(
+        epsilon: float,
+        domain: Sequence[tuple[str, ...]],
+        false: float,
+        stability: Stability,
+        adjacency: Adjacency,
+    ) -> Ladder:
+        """One purely private count of public values. Arguments as in `of_values`."""
+        step = ValueCounts.pure(epsilon, domain, false)
+        return Ladder((step,), None, 0, stability, adjacency, single=True)
+
+    @staticmethod
     def behind_top_count(
         rho: float,
         delta: float,
@@ -117,7 +160,7 @@ class Ladder:
         """Number of units that must say the same, so that it is released 9 times in 10."""
         return _units_behind(self) if self.top else _units_for(self.steps)
 
-    def after(self, count: int) -> tuple[Agreement, ...]:
+    def after(self, count: int) -> tuple[KeyCounts, ...]:
         """The steps that a top count leaves, of the same price at most; none where it is too low.
 
         Args:
@@ -136,7 +179,7 @@ class Ladder:
         steps = _steps(last.rho, last.delta, min(low, lowest), self.stability, self.adjacency)
         return steps if len(steps) > 1 else self.steps
 
-    def _lowest_first(self, last: Agreement) -> float:
+    def _lowest_first(self, last: KeyCounts) -> float:
         """The least number at the first of several steps that such a price pays for."""
         scale = self.stability.votes_l2(self.adjacency)
         # Rounded up, so that the price is not above its share.
@@ -152,7 +195,7 @@ def _units_behind(ladder: Ladder) -> int:
     drawn = [(at, noise.tail(at) - noise.tail(at + 1)) for at in range(-reach, reach + 1)]
 
     def released(units: int) -> float:
-        chances: dict[tuple[Agreement, ...], float] = defaultdict(float)
+        chances: dict[tuple[KeyCounts, ...], float] = defaultdict(float)
         for at, chance in drawn:
             chances[left(units + at)] += chance
         return math.fsum(chance * _released(steps, units) for steps, chance in chances.items())
@@ -165,7 +208,7 @@ def _tail(delta: float) -> float:
     return -NormalDist().inv_cdf(SHARES.early_threshold * delta)
 
 
-def _units_for(steps: tuple[Agreement, ...]) -> int:
+def _units_for(steps: tuple[KeyCounts, ...]) -> int:
     return _least(lambda units: _released(steps, units))
 
 
@@ -177,9 +220,10 @@ def _least(released: Callable[[int], float]) -> int:
     return bisect_left(range(high), _MOSTLY, lo=high // 2 + 1, key=released)
 
 
-def _released(steps: tuple[Agreement, ...], units: int) -> float:
-    """Probability that one of some steps releases what so many units say."""
-    return 1 - math.prod(1 - step.noise.tail(step.threshold - units) for step in steps)
+def _released(steps: tuple[KeyCounts, ...], units: int) -> float:
+    """Probability that one of some steps releases what so many units say, at least."""
+    reached = 1 - math.prod(1 - step.noise.tail(step.threshold - units) for step in steps)
+    return reached * (1 - sum(step.false for step in steps if isinstance(step, ValueCounts)))
 
 
 def _steps(

@@ -83,6 +83,10 @@ class Agreement:
         threshold = most + noise.least(_validate.probability("delta", delta) / alone)
         return Agreement(noise, threshold, rho, alone * noise.tail(threshold - most), keys)
 
+    def counted(self, keys: Sequence[str]) -> Sequence[str]:
+        """The keys of one unit that count: all."""
+        return keys
+
     def draw(self, held: Sequence[Sequence[str]], randomness: Randomness) -> list[Agreed]:
         """Draw every count, and release the keys that reach the threshold, the largest first.
 
