@@ -95,6 +95,19 @@ class Budget:
         by_epsilon = self.epsilon - rho_to_epsilon(self.search_rho, self.delta)
         return min(self.epsilon, max(by_rho, by_epsilon))
 
+    def beside_search(self) -> tuple[float, float]:
+        """Epsilon and delta of one release of any kind after the search; epsilon may be 0 or less.
+
+        Both add up, whatever the search found (Dwork, Roth 2014, "The Algorithmic Foundations of
+        Differential Privacy", Theorem B.1).
+        """
+        if self.search_rho == 0:
+            return self.epsilon, self.delta
+        delta = SHARES.selection_delta * self.delta
+        # A billionth is kept back for the rounding of these sums.
+        left = (self.delta - delta) * (1 - 1e-9)
+        return self.epsilon * (1 - 1e-9) - rho_to_epsilon(self.search_rho, left), delta
+
     def gaussian_mu(self) -> float:
         """Largest sensitivity over noise of one Gaussian draw beside the search.
 
@@ -136,6 +149,8 @@ class Shares:
         threshold_of_pool: Of an answer's delta, what its thresholds take from that pool.
         search_beside_agreement: Of the usual price of a search, where whole answers are counted: it
             is that of a proposal, too.
+        selection_delta: Of an answer's delta, for a selection that nothing adds up; the rest is for
+            the search before it. Half or nine tenths need one unit more in some fifty.
         support_beside_agreement: The same of the count of support.
         agreement: Of an answer's rho, for counts of whole answers.
         first_threshold: Of the units asked for, about how many must agree at the first count of
@@ -169,6 +184,7 @@ class Shares:
     threshold_pool: float = 0.25
     threshold_of_pool: float = 1e-4
     search_beside_agreement: float = 0.5
+    selection_delta: float = 0.75
     support_beside_agreement: float = 0.7
     agreement: float = 0.85
     first_threshold: float = 0.5

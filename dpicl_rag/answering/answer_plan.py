@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from dpicl_rag.accounting import (
@@ -17,7 +19,6 @@ from dpicl_rag.accounting import (
 )
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.prices import Price
-from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.support import SupportCount
@@ -41,9 +42,6 @@ from dpicl_rag.retrieval.search import Search
 
 # Something is left for tokens where counts of support take much.
 _MOST_OF_AGREEMENT = 0.98
-
-# Above the share of a limit that filters never spend.
-_ROUNDED_UP = 1 + 1e-8
 
 # Nats that all experts together add to a token at most, where their number is known; and what they
 # must be able to add for any word to be carried. With less the public answer is useless.
@@ -159,9 +157,6 @@ def answer_plan(
     delta = config.threshold_delta(booked=booked)
     ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked, keys=keys)
     individual = accounts_individually(config, _to_experts(config, stability))
-    if ladder is not None:
-        # A count that is priced by its epsilon costs more rho than the answer has by conversion.
-        whole = max(whole, (beside + config.sentences * ladder.rho) * _ROUNDED_UP)
     if ladder is not None and not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
         # what they have left.
@@ -180,11 +175,11 @@ def answer_plan(
             "answer; lower it or leave it out"
         )
     support_rho = 0.0 if support is None else counts * support.rho
-    agreement = () if ladder is None else (_agreement(config, ladder, delta),)
+    agreement = () if ladder is None else (_agreement(ladder, delta, config.sentences),)
     others = search_rho + support_rho + sum(part.rho or 0.0 for part in agreement)
     alike = "each unit for what it tells of them" if individual else "every unit alike"
     per_word = f"{alike}; {mechanism.rho:.4g} at most for one of them"
-    return Plan(
+    plan: Plan[Mechanism] = Plan(
         mechanism=mechanism,
         individual=individual,
         epsilon=config.epsilon,
@@ -203,6 +198,12 @@ def answer_plan(
         weighs_news=config.utility in (None, "surplus", "vote"),
         ladder=ladder,
         only_agreement=config.agreement == "only",
+    )
+    if keys is None or not _counts_once(config, booked=booked):
+        return plan
+    beside = search_rho + support_rho
+    return _counted_once(
+        plan, _budget(config, stability, beside, config.delta), keys, config.false_answers
     )
 
 
@@ -245,12 +246,48 @@ def label_plan(
     )
 
 
-def _agreement(config: PrivacyConfig, ladder: Ladder, delta: float) -> Price:
+def _agreement(ladder: Ladder, delta: float, sentences: int = 1) -> Price:
     steps = " or ".join(str(step.threshold) for step in reversed(ladder.steps))
     what = f"released where about {steps} say so"
-    if isinstance(ladder.steps[-1], ValueCounts):
-        return Price("agreement", config.sentences * ladder.rho, f"{what}, of a public list")
-    return Price("agreement", config.sentences * ladder.rho, what, delta)
+    if isinstance(step := ladder.steps[-1], ValueCounts):
+        what += f": counts over a public list of answers; without it {ladder.instead_of} must"
+        return Price("agreement", sentences * ladder.rho, what)
+    if ladder.instead_of is not None:
+        what += (
+            f": optimal selection, epsilon {step.epsilon:.4g}; Gaussian noise, which costs less "
+            f"where answers are summed up, needs {ladder.instead_of}"
+        )
+    return Price("agreement", sentences * ladder.rho, what, delta)
+
+
+def _counts_once(config: PrivacyConfig, *, booked: bool) -> bool:
+    """True where one count decides the answer, and no sum of answers is kept."""
+    return config.agreement == "only" and config.sentences == 1 and not booked
+
+
+def _counted_once(
+    plan: Plan[Mechanism], budget: Budget, keys: AnswerKeys, false: float
+) -> Plan[Mechanism]:
+    """The same plan, or one with a count that only an answer alone may have, for fewer units.
+
+    Args:
+        plan: With a count of keys, and without tokens.
+        budget: Of the answer, with what is released before the count as its search.
+        keys: Of answers.
+        false: See `ValueCounts`.
+    """
+    if plan.ladder is None:
+        return plan
+    ladder = plan.ladder.or_selected(budget, keys.most)
+    if keys.domain:
+        ladder = ladder.or_values_once(budget, keys.domain, false)
+    if ladder is plan.ladder:
+        return plan
+    before = [part for part in plan.parts if part.name in ("search", "support")]
+    parts = (*before, _agreement(ladder, sum(step.delta for step in ladder.steps)))
+    # More by what a filter never spends.
+    rho = math.fsum(part.rho or 0.0 for part in parts) * (1 + 1e-8)
+    return replace(plan, rho=rho, least_rho=None, parts=parts, ladder=ladder)
 
 
 def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Mechanism] | None:
@@ -306,21 +343,9 @@ def _ladder(
         rare = Ladder.of_keys(rho, own, most_keys, *reach)
     else:
         rare = Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)
-    if keys is None or not keys.domain:
+    if keys is None or not keys.domain or _counts_once(config, booked=booked):
         return rare
-    values = keys.domain, config.false_answers
-    if _purely(config, stability, booked):
-        epsilon = _budget(config, stability, whole - most, config.delta).pure_epsilon(zcdp)
-        public = Ladder.of_values_once(epsilon, *values, *reach)
-    else:
-        public = Ladder.of_values(rho, *values, *reach)
-    return public if public.units <= rare.units else rare
-
-
-def _purely(config: PrivacyConfig, stability: Stability, booked: bool) -> bool:
-    """Whether one count may be priced by its epsilon: nothing follows it, and no budget of rho."""
-    individual = accounts_individually(config, _to_experts(config, stability))
-    return config.agreement == "only" and config.sentences == 1 and individual and not booked
+    return rare.or_values(rho, keys.domain, config.false_answers)
 
 
 def _budget(config: PrivacyConfig, stability: Stability, search_rho: float, delta: float) -> Budget:

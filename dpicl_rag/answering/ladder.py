@@ -15,11 +15,12 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 
-from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.budget import SHARES, Budget
+from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.private_counts import Agreement, TopCount
 from dpicl_rag.mechanisms.value_counts import ValueCounts
@@ -35,6 +36,9 @@ _FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tr
 KeyCounts = Agreement | ValueCounts
 """Counts of keys: of those that occur, or of a public list."""
 
+Domain = Sequence[tuple[str, ...]]
+"""Public values, the likelier ones first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
@@ -47,6 +51,7 @@ class Ladder:
         stability: From the corpus to the experts.
         adjacency: Of corpora.
         single: Whether keys alone are counted. Else whole sentences are counted first.
+        instead_of: Units that a dearer count needs, where another took its place.
     """
 
     steps: tuple[KeyCounts, ...]
@@ -55,6 +60,7 @@ class Ladder:
     stability: Stability
     adjacency: Adjacency
     single: bool = False
+    instead_of: int | None = None
 
     @staticmethod
     def within(
@@ -88,43 +94,55 @@ class Ladder:
         step = Agreement.within(rho * (1 - 1e-9), delta, stability, adjacency, keys)
         return Ladder((step,), None, 0, stability, adjacency, single=True)
 
-    @staticmethod
-    def of_values(
-        rho: float,
-        domain: Sequence[tuple[str, ...]],
-        false: float,
-        stability: Stability,
-        adjacency: Adjacency,
-    ) -> Ladder:
-        """Counts of public values: of those few are needed, so a top count would tell too little.
+    def or_selected(self, budget: Budget, keys: int) -> Ladder:
+        """The same count, or optimal partition selection where fewer units are enough for it.
+
+        Args:
+            budget: Of an answer that is released once, and of the search before it. Nothing is
+                released after the count.
+            keys: Of one unit, at most.
+        """
+        epsilon, delta = budget.beside_search()
+        given = budget.stability, budget.adjacency
+        step = Agreement.selecting(epsilon, delta, *given, keys) if epsilon > 0 else None
+        if step is None or _units_for((step,)) >= self.units:
+            return self
+        return replace(self, steps=(step,), instead_of=self.units)
+
+    def or_values(self, rho: float, domain: Domain, false: float) -> Ladder:
+        """The same counts, or those of a public list where no more units are needed for them.
+
+        Of a list few are needed, so a top count would tell too little.
 
         Args:
             rho: zCDP rho of all steps.
-            domain: The values, the likelier ones first.
-            false: Probability that a step releases what one unit alone names, or none.
-            stability: From the corpus to the experts.
-            adjacency: Of corpora.
+            domain: The list.
+            false: See `ValueCounts`; of all steps together.
         """
-        shares = SHARES.steps_of_values
-        steps = (
-            ValueCounts.within(
-                share * rho * (1 - 1e-9), domain, false / len(shares), stability, adjacency
-            )
-            for share in shares
+        shares, given = SHARES.steps_of_values, (self.stability, self.adjacency)
+        own = rho * (1 - 1e-9)
+        steps = tuple(
+            ValueCounts.within(share * own, domain, false / len(shares), *given) for share in shares
         )
-        return Ladder(tuple(steps), None, 0, stability, adjacency, single=True)
+        return self._or(steps)
 
-    @staticmethod
-    def of_values_once(
-        epsilon: float,
-        domain: Sequence[tuple[str, ...]],
-        false: float,
-        stability: Stability,
-        adjacency: Adjacency,
-    ) -> Ladder:
-        """One purely private count of public values. Arguments as in `of_values`."""
-        step = ValueCounts.pure(epsilon, domain, false)
-        return Ladder((step,), None, 0, stability, adjacency, single=True)
+    def or_values_once(self, budget: Budget, domain: Domain, false: float) -> Ladder:
+        """The same count, or a purely private one of a public list, if no more units are needed.
+
+        Args:
+            budget: See `or_selected`.
+            domain: The list.
+            false: See `ValueCounts`.
+        """
+        given = budget.stability, budget.adjacency
+        step = ValueCounts.pure(budget.pure_epsilon(zcdp), domain, false, *given)
+        return self if step is None else self._or((step,))
+
+    def _or(self, steps: tuple[ValueCounts, ...]) -> Ladder:
+        units = self.units
+        if _units_for(steps) > units:
+            return self
+        return replace(self, steps=steps, top=None, least=0, single=True, instead_of=units)
 
     @staticmethod
     def behind_top_count(
@@ -222,7 +240,7 @@ def _least(released: Callable[[int], float]) -> int:
 
 def _released(steps: tuple[KeyCounts, ...], units: int) -> float:
     """Probability that one of some steps releases what so many units say, at least."""
-    reached = 1 - math.prod(1 - step.noise.tail(step.threshold - units) for step in steps)
+    reached = 1 - math.prod(1 - step.chance(units) for step in steps)
     return reached * (1 - sum(step.false for step in steps if isinstance(step, ValueCounts)))
 
 

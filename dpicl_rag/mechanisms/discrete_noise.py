@@ -1,4 +1,4 @@
-"""Discrete noise, drawn exactly: Laplace and Gaussian noise on counts, and randomised response.
+"""Discrete noise, drawn exactly: Laplace, Gaussian, truncated; and randomised response.
 
 Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential Privacy". Only whole numbers
 and fractions are computed with, so the drawn distribution is the stated one: there is no
@@ -8,13 +8,18 @@ floating-point error for an attacker to look for (Mironov 2012), and none to acc
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import accumulate
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import Randomness
+
+_MOSTLY = 0.95  # of noise is within its reach
+_INTERVAL = 1.96  # sigmas: the same of normal noise
 
 # Above the rounding of exponentials (their arguments are below 1,000) and of their sums.
 _ROUNDED_UP = 1 + 1e-11
@@ -54,6 +59,11 @@ class DiscreteLaplace:
 
     def __hash__(self) -> int:
         return hash(self.epsilon)
+
+    @property
+    def reach(self) -> int:
+        """The noise is at most this, 95 times in 100."""
+        return self.least((1 - _MOSTLY) / 2) - 1
 
     def tail(self, least: int) -> float:
         """Probability that the noise is ``least`` or more; rounded up.
@@ -164,6 +174,11 @@ class DiscreteGaussian:
         """Rho of zCDP of one count that a unit moves by at most 1; rounded up."""
         return rounded_up(1 / (2 * self._variance))
 
+    @property
+    def reach(self) -> int:
+        """The noise is at most this, 95 times in 100."""
+        return math.ceil(_INTERVAL * self.sigma)
+
     def tail(self, least: int) -> float:
         """Probability that the noise is ``least`` or more; rounded up.
 
@@ -201,6 +216,82 @@ class DiscreteGaussian:
             excess = abs(proposal) - self._variance / self._scale
             if bernoulli_exp(excess * excess / (2 * self._variance), randomness):
                 return proposal
+
+
+_END = 2**64  # weight of an end; what rounding takes from the others is less than a part in so many
+
+# Of an exponential: above what its argument and it are rounded by.
+_ROUNDED_DOWN = 1 - 1e-12
+
+_MOST_EXPONENT = 100.0  # of one step: with more there is hardly any noise
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedGeometric:
+    """Geometric noise that is cut off at both ends, for counts that are told above a threshold.
+
+    From either end the weights of its values grow towards the middle, by a factor of
+    ``e^epsilon`` at most. So a count that one unit moves by 1 is (epsilon, delta)-DP with it:
+    delta is the share of one end, the only noisy count that is impossible without the unit. Behind
+    the threshold that a count of 1 reaches by the highest noise alone it is optimal partition
+    selection (Desfontaines, Voss, Gipson, Mandayam 2022, "Differentially Private Partition
+    Selection"). Weights are whole numbers, so one whole coin draws it.
+
+    Attributes:
+        weights: Of the values, the highest first; the same from both ends.
+    """
+
+    weights: tuple[int, ...] = field(repr=False)
+
+    @staticmethod
+    def within(epsilon: float, delta: float) -> TruncatedGeometric:
+        """The noise of fewest values that a price pays for; they are more than log(1/delta)/epsilon.
+
+        Args:
+            epsilon: Above 0.
+            delta: Above 0 and below 1.
+
+        Raises:
+            ConfigurationError: A number is outside its range.
+        """
+        exponent = min(_validate.positive("epsilon", epsilon), _MOST_EXPONENT)
+        up, down = max(1.0, math.exp(exponent) * _ROUNDED_DOWN).as_integer_ratio()
+        least = _END / Fraction(_validate.probability("delta", delta))
+        # Towards the middle; each weight is there twice, the last one once or twice.
+        rising, whole, size = [_END], _END, 1
+        while whole < least:
+            if size % 2 == 0:
+                rising.append(rising[-1] * up // down)
+            whole, size = whole + rising[-1], size + 1
+        return TruncatedGeometric((*rising, *reversed(rising[: size // 2])))
+
+    @property
+    def highest(self) -> int:
+        """The highest noise; the lowest is as low, or by one less."""
+        return len(self.weights) // 2
+
+    @property
+    def delta(self) -> float:
+        """Share of an end; rounded up."""
+        return rounded_up(Fraction(self.weights[0], sum(self.weights)))
+
+    @property
+    def reach(self) -> int:
+        """The noise is at most this, 95 times in 100."""
+        reach = 0
+        while self.tail(-reach) - self.tail(reach + 1) < _MOSTLY:
+            reach += 1
+        return reach
+
+    def tail(self, least: int) -> float:
+        """Probability that the noise is ``least`` or more; rounded up."""
+        values = max(0, self.highest - least + 1)
+        return rounded_up(Fraction(sum(self.weights[:values]), sum(self.weights)))
+
+    def draw(self, randomness: Randomness) -> int:
+        """Draw the noise."""
+        drawn = randomness.below(sum(self.weights))
+        return self.highest - bisect_right(list(accumulate(self.weights)), drawn)
 
 
 @dataclass(frozen=True, slots=True)

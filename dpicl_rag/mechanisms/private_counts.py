@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpicl_rag import _validate
+from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.accounting.stability import Adjacency, Stability
-from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, TruncatedGeometric
 from dpicl_rag.mechanisms.randomness import Randomness
 
-_INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
+# Of one key. Noise of less has tens of thousands of values, for no benefit.
+_LEAST_EPSILON = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +46,24 @@ class Agreement:
     event both corpora have the same counts but for those of common keys. So it is
     ``delta``-approximate ``rho``-zCDP.
 
+    With truncated geometric noise it is optimal partition selection, see `selecting`: fewer units
+    are needed, for a rho that is much larger. That is for an answer which nothing adds up.
+
     Attributes:
         noise: On every count.
         threshold: The least noisy count that is released.
         rho: zCDP rho for any unit.
         delta: Probability that a key is released which one unit alone brings.
         keys: Of one unit, at most.
+        epsilon: It is (epsilon, delta)-DP, where that is what noise was chosen for; else None.
     """
 
-    noise: DiscreteGaussian
+    noise: DiscreteGaussian | TruncatedGeometric
     threshold: int
     rho: float
     delta: float
     keys: int = 1
+    epsilon: float | None = None
 
     @staticmethod
     def within(
@@ -83,6 +90,39 @@ class Agreement:
         threshold = most + noise.least(_validate.probability("delta", delta) / alone)
         return Agreement(noise, threshold, rho, alone * noise.tail(threshold - most), keys)
 
+    @staticmethod
+    def selecting(
+        epsilon: float, delta: float, stability: Stability, adjacency: Adjacency, keys: int = 1
+    ) -> Agreement | None:
+        """Optimal partition selection: what (epsilon, delta)-DP pays for, if it is asked once.
+
+        Every count that a unit moves by 1 is released with its part of epsilon and delta. None
+        where a unit moves a count by more, or there is too little epsilon.
+
+        Args:
+            epsilon: Of all counts that a unit moves.
+            delta: The same, above 0 and below 1.
+            stability: From the corpus to those who hold keys.
+            adjacency: Of corpora.
+            keys: Of one unit, at most.
+
+        Raises:
+            ConfigurationError: A number is outside its range.
+        """
+        added, changed = stability.moved(adjacency)
+        # The keys that one expert holds; of one that changes, those before and those after.
+        moved = _validate.count("keys", keys) * (added + 2 * changed)
+        if added + changed != 1 or epsilon < moved * _LEAST_EPSILON:
+            return None
+        each = epsilon / moved
+        noise = TruncatedGeometric.within(each, delta / moved)
+        threshold = 1 + noise.highest
+        return Agreement(noise, threshold, moved * zcdp(each), moved * noise.delta, keys, epsilon)
+
+    def chance(self, units: int) -> float:
+        """Probability that what so many units hold is released; rounded up."""
+        return self.noise.tail(self.threshold - units)
+
     def counted(self, keys: Sequence[str]) -> Sequence[str]:
         """The keys of one unit that count: all."""
         return keys
@@ -96,7 +136,7 @@ class Agreement:
             randomness: Where the noise comes from.
         """
         counts = Counter(key for own in held for key in list(dict.fromkeys(own))[: self.keys])
-        within = math.ceil(_INTERVAL * self.noise.sigma)
+        within = self.noise.reach
         noisy = (
             Agreed(key, count + self.noise.draw(randomness), within)
             for key, count in sorted(counts.items())

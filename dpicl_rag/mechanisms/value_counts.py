@@ -13,8 +13,6 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplac
 from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
 
-_OUTSIDE = 0.05  # of the noise, what may lie outside the interval of a count
-
 _OF_LATER = 0.1  # of false answers, what later groups of values may give together
 
 
@@ -72,25 +70,42 @@ class ValueCounts:
         return ValueCounts(noise, tuple(groups), _thresholds(noise, groups, false), rho, false)
 
     @staticmethod
-    def pure(epsilon: float, groups: Sequence[tuple[str, ...]], false: float) -> ValueCounts:
-        """Counts with Laplace noise, where a unit's arrival adds what it names and changes nothing.
+    def pure(
+        epsilon: float,
+        groups: Sequence[tuple[str, ...]],
+        false: float,
+        stability: Stability,
+        adjacency: Adjacency,
+    ) -> ValueCounts | None:
+        """Counts with Laplace noise; None where a unit may move a count by more than one.
 
         Args:
             epsilon: For any unit, above 0.
             groups: See `within`.
             false: See `within`.
+            stability: See `within`.
+            adjacency: See `within`.
 
         Raises:
             ConfigurationError: A number is outside its range.
         """
-        noise = DiscreteLaplace(epsilon)
-        thresholds, rho = _thresholds(noise, groups, false), pure_dp.zcdp(epsilon)
+        added, changed = stability.moved(adjacency)
+        if added + changed != 1:
+            return None
+        # One that changes takes its value from one count, and gives another to the next.
+        moved = added + 2 * changed
+        noise = DiscreteLaplace(epsilon / moved)
+        thresholds, rho = _thresholds(noise, groups, false), moved * pure_dp.zcdp(epsilon / moved)
         return ValueCounts(noise, tuple(groups), thresholds, rho, false, epsilon)
 
     @property
     def threshold(self) -> int:
         """The least noisy count that is released, of likely values."""
         return self.thresholds[0]
+
+    def chance(self, units: int) -> float:
+        """Probability that a likely value is as high as it must be, where so many units name it."""
+        return self.noise.tail(self.threshold - units)
 
     def counted(self, keys: Sequence[str]) -> tuple[str, ...]:
         """The value of one unit, of what it names; none where that is outside the domain."""
@@ -104,9 +119,8 @@ class ValueCounts:
             randomness: Where the noise comes from.
         """
         counts = Counter(key for own in held for key in self.counted(own))
-        within = self.noise.least(_OUTSIDE / 2) - 1
         found = [
-            Agreed(value, count, within)
+            Agreed(value, count, self.noise.reach)
             for group, threshold in zip(self.groups, self.thresholds, strict=True)
             for value in group
             if (count := counts[value] + self.noise.draw(randomness)) >= threshold

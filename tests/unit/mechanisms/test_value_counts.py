@@ -95,7 +95,7 @@ def neighbours(adjacency, most=2):
 
 def made(kind: str, adjacency=ADD) -> ValueCounts:
     if kind == "pure":
-        return ValueCounts.pure(EPSILON, DOMAIN, 0.01)
+        return ValueCounts.pure(EPSILON, DOMAIN, 0.01, DIRECT, adjacency)
     return ValueCounts.within(RHO, DOMAIN, 0.01, DIRECT, adjacency)
 
 
@@ -121,7 +121,7 @@ def worst(step, kind, monkeypatch, adjacency=ADD) -> float:
 
 
 WAYS = pytest.mark.parametrize(
-    ("kind", "adjacency"), [("pure", ADD), ("zcdp", ADD), ("zcdp", REPLACE)]
+    ("kind", "adjacency"), [(kind, way) for kind in ("pure", "zcdp") for way in (ADD, REPLACE)]
 )
 
 
@@ -194,7 +194,7 @@ def test_at_most_so_many_answers_are_false_and_one_vote_fewer_is_not_enough(ques
     domain = answer_keys(question).domain
     for epsilon in (0.3, 1.0, 1.7, 4.0, 8.0, 20.0):
         for step in (
-            ValueCounts.pure(epsilon, domain, false),
+            ValueCounts.pure(epsilon, domain, false, DIRECT, ADD),
             ValueCounts.within(epsilon**2 / 8, domain, false, DIRECT, ADD),
         ):
             assert false_answers(step) <= false
@@ -226,9 +226,11 @@ def test_the_tail_of_laplace_noise_is_exact_and_rounded_up(epsilon):
         assert least == 1 or noise.tail(least - 1) > probability
 
 
-@pytest.mark.parametrize(("price", "false"), [(0.0, 0.01), (math.inf, 0.01), (1.0, 0.0), (1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("price", "false"), [(0.0, 0.01), (math.inf, 0.01), (1.0, 0.0), (1.0, 1.0)]
+)
 def test_a_number_outside_its_range_is_one_clear_line(price, false):
     with pytest.raises(ConfigurationError):
         ValueCounts.within(price, DOMAIN, false, DIRECT, ADD)
     with pytest.raises(ConfigurationError):
-        ValueCounts.pure(price, DOMAIN, false)
+        ValueCounts.pure(price, DOMAIN, false, DIRECT, ADD)
