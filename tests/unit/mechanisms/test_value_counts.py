@@ -23,7 +23,7 @@ ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 DOMAIN = (("Yes", "No"),)
 QUESTIONS = ("Is it open?", "On which day?", "When does it open?", "Until when?")
 SAID = [("Yes",), ("No",), ("Yes", "No"), ("Perhaps",), ()]
-EPSILON, RHO, REACH = 2.0, 0.6, 9
+EPSILON, RHO = 2.0, 0.6
 
 
 @lru_cache
@@ -71,7 +71,9 @@ def released(step: ValueCounts, held) -> dict:
 
 def drawn(step: ValueCounts, held, monkeypatch) -> dict:
     """Chance of everything that a draw releases, by every noise on every value."""
-    noise = {x: chance for x, chance in pmf(step.noise).items() if abs(x) <= REACH}
+    # Of Laplace noise more is left far out.
+    reach = 18 / float(step.noise.epsilon) if isinstance(step.noise, DiscreteLaplace) else 9
+    noise = {x: chance for x, chance in pmf(step.noise).items() if abs(x) <= reach}
     queue: list[int] = []
     monkeypatch.setattr(type(step.noise), "draw", lambda self, randomness: queue.pop(0))
     values = sum(map(len, step.groups))
