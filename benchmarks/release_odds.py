@@ -61,7 +61,7 @@ def _climbed(
 
 def _wins(step: Agreement, counts: Counter[str], key: str) -> float:
     """Probability that a key has the largest noisy count, and that it reaches the threshold."""
-    most = max(counts.values()) + round(10 * step.noise.sigma) + 2
+    most = max(counts.values()) + 5 * step.noise.reach + 2
     whole = 0.0
     for noisy in range(step.threshold, max(most, step.threshold) + 1):
         noise = noisy - counts[key]

@@ -32,7 +32,8 @@ class PrivateAnswer:
         delta: See ``epsilon``.
         rho: zCDP rho charged for the answer. Under individual accounting it is a bound that
             holds for every unit (its worst cost per token, up to the answer's budget), not what
-            any unit has spent.
+            any unit has spent. An answer alone whose keys are selected costs more of it than its
+            epsilon says (docs/privacy.md, "Selection"), as nothing is to be added up.
         tokens: Number of released tokens, the end token included.
         stopped_by: Why it ended.
         corpus: Name under which a ledger books it.

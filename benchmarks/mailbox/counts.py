@@ -8,25 +8,15 @@ A model that cannot count is refused, and says so. ``--every 4`` takes every fou
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-
+from benchmarks.counted_corpus import Counts, count_all, counting_options
 from benchmarks.mailbox.made_mailbox import Thread, make_threads
 from demos.inbox.generator import Mailbox
-from dpicl_rag import ConfigurationError, Document, PrivateContextLLM, load
-from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.rehearsal import yes_or_no_of
-from dpicl_rag.surveys.survey_results import Estimate
+from dpicl_rag import Document, load
 
 
 def about(*topics: str) -> Callable[[Thread], bool]:
@@ -51,7 +41,7 @@ QUESTIONS: Mapping[str, Callable[[Thread], bool]] = {
     "Is it about courses on Saturdays?": about("Saturday courses"),
 }
 
-SUBJECT = "What is the mail about?"
+SUBJECT, ELSE = "What is the mail about?", "something else"
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "the sauna": ("sauna closed until", "why the sauna is closed"),
     "opening hours": ("weekday opening", "weekend opening"),
@@ -61,18 +51,6 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "parking": ("where to park",),
     "first aid": ("first aid",),
 }
-
-
-def near(told: int, true: int) -> bool:
-    """Whether a number is within a tenth of the truth, or four units."""
-    return abs(told - true) <= max(4.0, true / 10)
-
-
-def row(name: str, true: int, told: Estimate) -> tuple[str, ...]:
-    """One line of the table."""
-    inside = told.low <= true <= told.high
-    marks = ("near" if near(told.units, true) else "", "holds it" if inside else "")
-    return name, str(true), str(told.units), f"{told.low} to {told.high}", *marks
 
 
 def documents_of(threads: list[Thread]) -> list[Document]:
@@ -85,41 +63,22 @@ def documents_of(threads: list[Thread]) -> list[Document]:
         return load(box).documents
 
 
+def counts_of(threads: list[Thread]) -> Counts:
+    """What is counted in some threads."""
+    topics = {topic: name for name, own in SUBJECTS.items() for topic in own}
+    truth = Counter(topics.get(thread.topic, ELSE) for thread in threads)
+    asked = {question: sum(map(yes, threads)) for question, yes in QUESTIONS.items()}
+    labels = {name: truth[name] for name in (*SUBJECTS, ELSE)}
+    return Counts(asked, SUBJECT, labels, documents_of(threads))
+
+
 def main() -> int:
     """Read the command line, ask, and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--model", help="folder or name; the packaged one if left out")
-    parser.add_argument("--epsilon", type=float, default=4.0)
-    parser.add_argument("--questions", type=int, default=len(QUESTIONS), help="the first ones")
+    parser = counting_options(__doc__ or "")
     parser.add_argument("--every", type=int, default=1, help="thread that is taken")
     parser.add_argument("--mailbox", type=int, default=0, help="seed of the mailbox")
-    parser.add_argument("--anyway", action="store_true", help="count though the model cannot")
-    parser.add_argument("--no-tally", action="store_true")
     options = parser.parse_args()
-    console = Console(file=sys.stdout)
-    whole = default_model() if options.model is None else TransformersModel.load(options.model)
-    model = whole.with_cache(PrefixCache(memory=8 << 30))
-    threads = make_threads(options.mailbox)[:: options.every]
-    documents = documents_of(threads)
-    llm = PrivateContextLLM(model, epsilon=options.epsilon)
-    console.print(f"by its rehearsal this model {yes_or_no_of(model).clear.verdict}")
-    table = Table("question", "true", "told", "interval", "", "")
-    asked = list(QUESTIONS.items())[: options.questions]
-    for question, says_yes in track(asked, "counting", console=Console(stderr=True)):
-        true = sum(map(says_yes, threads))
-        try:
-            found = llm.count(question, documents, anyway=options.anyway)
-        except ConfigurationError as refused:
-            console.print(f"{question}: refused: {refused}")
-            break
-        table.add_row(*row(question, true, found.yes))
-    if not options.no_tally:
-        topics = {topic: name for name, own in SUBJECTS.items() for topic in own}
-        truth = Counter(topics.get(thread.topic, "something else") for thread in threads)
-        tally = llm.tally(SUBJECT, [*SUBJECTS, "something else"], documents)
-        for name, estimate in tally.counts.items():
-            table.add_row(*row(f"tally: {name}", truth[name], estimate))
-    console.print(table)
+    count_all(counts_of(make_threads(options.mailbox)[:: options.every]), options)
     return 0
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -83,11 +83,15 @@ class MadeNotes:
         documents: A note each.
         questions: Treatments and diagnoses in turn.
         telling: How many notes tell of each disease.
+        given: How many say that each medicine is given.
+        asked: The diseases that questions are about, and what is given for each.
     """
 
     documents: tuple[Document, ...]
     questions: tuple[Question, ...]
     telling: Mapping[str, int]
+    given: Mapping[str, int]
+    asked: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -112,16 +116,21 @@ def make_notes(seed: int = 0, notes: int | None = None) -> MadeNotes:
     asked = _chosen(illnesses, draw)
     documents: list[Document] = []
     telling: dict[str, int] = {}
+    given = Counter[str]()
     for illness in illnesses:
         most = notes if notes is not None and illness in asked else MOST
         patients = draw.sample(illness.patients, min(most, len(illness.patients)))
         telling[illness.name] = len(patients)
+        given[illness.given] += len(patients)
         wordings = cycle(draw.sample(WORDINGS, len(WORDINGS)))
         for patient, wording in zip(patients, wordings, strict=False):
             text = _write(wording, patient, illness, draw)
             documents.append(Document(text, f"note {len(documents)}"))
     draw.shuffle(documents)
-    return MadeNotes(tuple(documents), tuple(_questions(asked, illnesses)), telling)
+    questions = tuple(_questions(asked, illnesses))
+    return MadeNotes(
+        tuple(documents), questions, telling, given, {one.name: one.given for one in asked}
+    )
 
 
 def _illnesses() -> list[_Illness]:

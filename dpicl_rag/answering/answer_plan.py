@@ -19,12 +19,11 @@ from dpicl_rag.accounting import (
 )
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.prices import Price
-from dpicl_rag.answering.ladder import Ladder
+from dpicl_rag.answering.ladder import Domain, Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.languages.answer_keys import AnswerKeys
 from dpicl_rag.mechanisms.discrete_noise import rounded_up
 from dpicl_rag.mechanisms.selection import ExponentialMechanism, Mechanism
 from dpicl_rag.mechanisms.utilities import (
@@ -103,7 +102,8 @@ def planned_answer(
     *,
     booked: bool,
     proposed: bool = False,
-    keys: AnswerKeys | None = None,
+    keys: int | None = None,
+    domain: Domain = (),
 ) -> tuple[Search, Plan[Mechanism]]:
     """The search of an answer with the noise that its share pays for, and the answer's plan.
 
@@ -112,7 +112,8 @@ def planned_answer(
         search: Finds its units; noise that was set stays.
         booked: Whether a ledger books the answer.
         proposed: Whether public knowledge proposes an answer, which is counted too.
-        keys: Of answers, where these alone are counted and not whole sentences first.
+        keys: Of one unit, at most, where keys alone are counted and not whole sentences first.
+        domain: All keys that there may be, the likelier ones first; nothing where no list has them.
     """
     part = SHARES.search_beside_agreement
     if config.agreement == "off":
@@ -121,7 +122,9 @@ def planned_answer(
     price = search.rho(config.adjacency)
     # A proposal, and what is drawn.
     counts = int(proposed) + int(config.agreement != "only")
-    return search, answer_plan(config, search.stability, price, counts, booked=booked, keys=keys)
+    return search, answer_plan(
+        config, search.stability, price, counts, booked=booked, keys=keys, domain=domain
+    )
 
 
 def answer_plan(
@@ -131,7 +134,8 @@ def answer_plan(
     counts: int = 1,
     *,
     booked: bool = False,
-    keys: AnswerKeys | None = None,
+    keys: int | None = None,
+    domain: Domain = (),
 ) -> Plan[Mechanism]:
     """The plan of an answer of up to ``max_tokens`` draws.
 
@@ -142,6 +146,7 @@ def answer_plan(
         counts: Of support, at most.
         booked: Whether a ledger books what thresholds cost.
         keys: See `planned_answer`.
+        domain: See `planned_answer`.
 
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
@@ -156,6 +161,8 @@ def answer_plan(
     beside = search_rho + (0.0 if support is None else counts * support.rho)
     delta = config.threshold_delta(booked=booked)
     ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked, keys=keys)
+    if ladder is not None and domain and not _counts_once(config, booked=booked):
+        ladder = ladder.or_values(ladder.rho, domain, config.false_answers)
     individual = accounts_individually(config, _to_experts(config, stability))
     if ladder is not None and not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
@@ -203,7 +210,7 @@ def answer_plan(
         return plan
     beside = search_rho + support_rho
     return _counted_once(
-        plan, _budget(config, stability, beside, config.delta), keys, config.false_answers
+        plan, _budget(config, stability, beside, config.delta), keys, domain, config.false_answers
     )
 
 
@@ -266,21 +273,22 @@ def _counts_once(config: PrivacyConfig, *, booked: bool) -> bool:
 
 
 def _counted_once(
-    plan: Plan[Mechanism], budget: Budget, keys: AnswerKeys, false: float
+    plan: Plan[Mechanism], budget: Budget, keys: int, domain: Domain, false: float
 ) -> Plan[Mechanism]:
     """The same plan, or one with a count that only an answer alone may have, for fewer units.
 
     Args:
         plan: With a count of keys, and without tokens.
         budget: Of the answer, with what is released before the count as its search.
-        keys: Of answers.
+        keys: Of one unit, at most.
+        domain: See `planned_answer`.
         false: See `ValueCounts`.
     """
     if plan.ladder is None:
         return plan
-    ladder = plan.ladder.or_selected(budget, keys.most)
-    if keys.domain:
-        ladder = ladder.or_values_once(budget, keys.domain, false)
+    ladder = plan.ladder.or_selected(budget, keys)
+    if domain:
+        ladder = ladder.or_values_once(budget, domain, false)
     if ladder is plan.ladder:
         return plan
     before = [part for part in plan.parts if part.name in ("search", "support")]
@@ -317,7 +325,7 @@ def _ladder(
     delta: float,
     *,
     booked: bool,
-    keys: AnswerKeys | None,
+    keys: int | None,
 ) -> Ladder | None:
     """Counts of whole answers; those of all sentences together leave some of ``most``.
 
@@ -336,16 +344,11 @@ def _ladder(
     part = 1.0 if config.agreement == "only" else SHARES.agreement
     rho = min(part * whole, _MOST_OF_AGREEMENT * most) / config.sentences
     own, reach = delta / config.sentences, (_to_experts(config, stability), config.adjacency)
-    most_keys = None if keys is None else keys.most
     if booked:
-        rare = Ladder.behind_top_count(rho, own, *reach, most_keys)
-    elif most_keys is not None:
-        rare = Ladder.of_keys(rho, own, most_keys, *reach)
-    else:
-        rare = Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)
-    if keys is None or not keys.domain or _counts_once(config, booked=booked):
-        return rare
-    return rare.or_values(rho, keys.domain, config.false_answers)
+        return Ladder.behind_top_count(rho, own, *reach, keys)
+    if keys is not None:
+        return Ladder.of_keys(rho, own, keys, *reach)
+    return Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)
 
 
 def _budget(config: PrivacyConfig, stability: Stability, search_rho: float, delta: float) -> Budget:

@@ -11,7 +11,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import asking_part
 from dpicl_rag.language_models.base import Input, LanguageModel
-from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
+from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.prompts import Prompt, PromptTemplate
 
 
@@ -54,14 +54,19 @@ class Question:
         return self.shown_template.cut(self.model.tokenizer, self.text)
 
     @property
-    def keys_counted(self) -> AnswerKeys | None:
-        """The keys of its answers, where keys alone are counted; None counts sentences first.
+    def keys_counted(self) -> int | None:
+        """Keys of one unit, at most, where keys alone are counted; None counts sentences first.
 
         A model that reads well words one answer in many ways.
         """
         if not self.silent or self.form is not canonical_form:
             return None
-        return answer_keys(self.text)
+        return answer_keys(self.text).most
+
+    @property
+    def domain_counted(self) -> tuple[tuple[str, ...], ...]:
+        """All keys that there may be, the likelier ones first; none where they have no list."""
+        return () if self.keys_counted is None else answer_keys(self.text).domain
 
     @cached_property
     def allowance(self) -> int:

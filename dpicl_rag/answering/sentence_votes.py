@@ -27,8 +27,9 @@ from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
-from dpicl_rag.languages.languages import says_nothing
+from dpicl_rag.languages.languages import QuestionKind, says_nothing
 from dpicl_rag.languages.sentences import first_sentence
+from dpicl_rag.languages.signatures import without_signature
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
@@ -125,7 +126,10 @@ class VoteReader:
         return vote if supported else None
 
     def _sentence(self, said: Continuation, known: Set[str]) -> tuple[str | None, int]:
-        """The first sentence, and how many tokens it takes; None where it does not end."""
+        """The first sentence, and how many tokens it takes; None where it does not end.
+
+        Where keys alone are counted, what is said so far has some, but for its last word.
+        """
         at = self.end.at(said, known)
         ids = said.tokens if at is None else said.tokens[:at]
         text = self._tokenizer.decode(ids)
@@ -133,7 +137,8 @@ class VoteReader:
         whole = text[: min(cuts)] if cuts else text
         sentence = first_sentence(whole)
         if at is None and not cuts and len(sentence) == len(whole.lstrip()):
-            return None, 0
+            said_so_far, _, _ = sentence.rpartition(" ")
+            return (said_so_far, len(ids)) if self._silent and said_so_far else (None, 0)
         length = len(whole) - len(whole.lstrip()) + len(sentence)
         reached = (n for n in range(1, len(ids)) if len(self._tokenizer.decode(ids[:n])) >= length)
         return sentence, next(reached, len(ids))
@@ -144,7 +149,7 @@ class _Document:
     """What a unit's passages say, as far as votes need it. One that cannot be read says nothing.
 
     Attributes:
-        text: All of them.
+        text: All of them, without signatures: these answer for a person alone.
         words: Content words.
         about: Whether names and numbers of the question are among them.
         keys: Of the question.
@@ -158,9 +163,12 @@ class _Document:
     @staticmethod
     def of(passages: Sequence[str], keys: AnswerKeys) -> _Document:
         """Read passages; there is no error."""
-        text = "\n".join(passages)
         try:
-            return _Document(text, content_words(text), keys.about(text), keys)
+            about = keys.about("\n".join(passages))
+            if keys.kind is not QuestionKind.PERSON:
+                passages = [without_signature(one) for one in passages]
+            text = "\n".join(passages)
+            return _Document(text, content_words(text), about, keys)
         except Exception:
             return _Document("", frozenset(), False, keys)
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 NEARLY = 3.0
 """Nats by which an end may be less likely than what is said."""
 
+_DAY = 2  # digits
+
 _MARKS = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
 _LINES = ("\n", "\u010a", "<0x0A>")  # as text, in byte-level BPE, in SentencePiece
 # The wide marks, as byte-level BPE writes their bytes.
@@ -121,9 +123,12 @@ class SentenceEnd:
         return before is None or ends_sentence(before, self._text(tokens[at:]) or "")
 
     def _leads_on(self, tokens: Sequence[int]) -> bool:
-        """True of words that nothing ends with: "on", "per", "the"."""
+        """True of words that nothing ends with: "on", "per", "the"; "21" is that of "21. May"."""
         words = (self._text(tokens) or "").casefold().split()
-        return bool(words) and any(one.leads_on(words[-1]) for one in languages())
+        if not words:
+            return False
+        ordinal = words[-1].isdigit() and len(words[-1]) <= _DAY
+        return ordinal or any(one.leads_on(words[-1]) for one in languages())
 
     def _text(self, tokens: Sequence[int]) -> str | None:
         """What tokens say; None of what cannot be read. Nobody is told."""

@@ -19,7 +19,13 @@ from dpicl_rag.languages.answer_domains import (
     time_form,
     weekday_form,
 )
-from dpicl_rag.languages.languages import Language, QuestionKind, language_of, languages
+from dpicl_rag.languages.languages import (
+    Language,
+    QuestionKind,
+    is_function_word,
+    language_of,
+    languages,
+)
 from dpicl_rag.languages.numbers_in_words import in_digits
 from dpicl_rag.normal_forms import normal_form
 
@@ -64,6 +70,8 @@ _PARTS = {
 }
 """Kinds whose keys are words of the answer, and how many of them each answer has at most."""
 
+_ITEMS = re.compile(r"[,;/]|\b(?:and|or|und|oder|sowie|et|ou|y|e|o)\b", re.IGNORECASE)
+_ITEM_WORDS = 3
 _PLURAL = re.compile(r"[^s]s$")
 _SHORT = 3  # letters of words that are left as they are: "gas"
 
@@ -127,7 +135,9 @@ class AnswerKeys:
                 if language_of(text) is not self.language:
                     return lambda key: True
                 stems = frozenset(self.language.stem(w.casefold()) for w in _WORD.findall(text))
-                return lambda key: self.language.stem(key.casefold()) in stems
+                return lambda key: all(
+                    self.language.stem(word) in stems for word in _WORD.findall(key.casefold())
+                )
             case QuestionKind.NUMBER:
                 # "9 Tage" and "9 days": the currency is the same in all languages, days are not.
                 numbers = {key.split()[0] for key in self._amounts(text, language_of(text))}
@@ -180,10 +190,13 @@ class AnswerKeys:
 
         A date is no reason, and a number no part of a list.
         """
+        if self.kind is QuestionKind.LIST:
+            yield from self._items(text)
+            return
         language, words = self.language, dict[str, bool]()
         for at, word in enumerate(_WORD.findall(text)):
             folded = word.casefold()
-            known = folded in language.function_words or language.stem(folded) in self._asked_stems
+            known = is_function_word(folded) or language.stem(folded) in self._asked_stems
             if known or language.is_date(folded) or any(map(str.isdigit, word)):
                 continue
             # The first word has a capital anyhow.
@@ -192,6 +205,24 @@ class AnswerKeys:
             shown = word if language.nouns_have_capitals else folded[:-1] if plural else folded
             words[shown] = words.get(shown, False) or capital
         yield from sorted(words, key=lambda word: (not words[word], -len(word), word))
+
+    def _items(self, text: str) -> Iterator[str]:
+        """Items of a list: of each of its parts the last words that stand together and are news.
+
+        "Saturday is the day of aqua fitness and diving" has two.
+        """
+        for part in _ITEMS.split(text):
+            runs: list[list[str]] = [[]]
+            for word in _WORD.findall(part):
+                folded = word.casefold()
+                known = self.language.stem(folded) in self._asked_stems
+                dated = self.language.is_date(folded) or any(map(str.isdigit, word))
+                if known or dated or is_function_word(folded) or self.language.says_little(folded):
+                    runs.append([])
+                else:
+                    runs[-1].append(word if self.language.nouns_have_capitals else folded)
+            if last := next((run for run in reversed(runs) if run), None):
+                yield " ".join(last[-_ITEM_WORDS:])
 
     def _times(self, text: str) -> Iterator[str]:
         for language in self._languages():
@@ -257,7 +288,7 @@ class AnswerKeys:
 
     def _places(self, text: str) -> Iterator[str]:
         for found in _NUMBERED.finditer(text):
-            if found["noun"].casefold() not in self.language.function_words:
+            if not is_function_word(found["noun"].casefold()):
                 yield f"{found['noun']} {found['number']}"
         for name in self._names(text):
             yield " ".join(name)
@@ -277,7 +308,10 @@ class AnswerKeys:
                 run = []
             if folded in self.language.titles:
                 continue
-            if bare[:1].isupper() and folded not in self.language.function_words:
+            little = folded in self.language.function_words or (
+                not run and is_function_word(folded)
+            )
+            if bare[:1].isupper() and not little:
                 run.append(bare)
             else:
                 if self._is_news(run):

@@ -17,6 +17,7 @@ from typing import Any
 
 _WORD = re.compile(r"[^\W\d_]+")
 _WORD_OR_NUMBER = re.compile(r"[^\W_]{1,99}")
+_POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b")
 _LETTERS = {"de": "ßäöü", "fr": "êçœâîôûë", "es": "¿¡ñ", "it": "òì"}
 """Letters that tell a language from others."""
 
@@ -144,7 +145,7 @@ class Language:
 
     def content_words(self, text: str) -> frozenset[str]:
         """Stems of the words of a text that say something, and its numbers."""
-        words = _WORD_OR_NUMBER.findall(text.casefold())
+        words = _WORD_OR_NUMBER.findall(_POSSESSIVE.sub("", text.casefold()))
         return frozenset(self.stem(word) for word in words if not self.says_little(word))
 
     def kind(self, question: str) -> QuestionKind:
@@ -247,6 +248,11 @@ class FollowUp:
 def follow_ups(language: str) -> tuple[FollowUp, ...]:
     """Examples of last questions of conversations, in a language."""
     return tuple(FollowUp(**each) for each in _data("follow_ups.toml")[language])
+
+
+def is_function_word(word: str) -> bool:
+    """True of a word in small letters that says nothing in some language."""
+    return any(word in one.function_words for one in languages())
 
 
 def _data(name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from dpicl_rag.languages.languages import language_of, languages
+from dpicl_rag.languages.languages import is_function_word, language_of, languages
 
 _MARK = re.compile(r"[.!?\u3002\uff01\uff1f](?=[\s\"')\]]|$)|\n")
 """A sentence ends before white space, so that "3.5" and "e.g.that" go on."""
@@ -70,7 +70,7 @@ def _is_initial(word: str, last: str, next_word: str) -> bool:
     if _PIECE.match(next_word):
         return True
     # "M. Dupont", "by J. Weber"; but "Bring it to gate B. Then wait".
-    named = not last or not last.islower() or _is_function_word(last)
+    named = not last or not last.islower() or is_function_word(last)
     return word.isupper() and next_word[:1].isupper() and named and (word != "I" or not last)
 
 
@@ -84,10 +84,6 @@ def _is_ordinal(number: str, previous: str, before: str, next_word: str) -> bool
         return True
     german = previous in _BEFORE_ORDINALS and "." not in number
     return german and language_of(f"{before} {next_word}").nouns_have_capitals
-
-
-def _is_function_word(word: str) -> bool:
-    return any(word in one.function_words for one in languages())
 
 
 def _lists() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

@@ -245,7 +245,7 @@ class TruncatedGeometric:
 
     @staticmethod
     def within(epsilon: float, delta: float) -> TruncatedGeometric:
-        """The noise of fewest values that a price pays for; they are more than log(1/delta)/epsilon.
+        """The noise of the fewest values that a price pays for: log(1/delta)/epsilon and more.
 
         Args:
             epsilon: Above 0.

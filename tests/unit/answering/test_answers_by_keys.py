@@ -12,7 +12,8 @@ from dpicl_rag.answering.written_sentences import says_no_more
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.sentence_end import Continuation
-from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.ledger import Ledger
+from dpicl_rag.mechanisms.discrete_noise import TruncatedGeometric
 from dpicl_rag.mechanisms.private_counts import Agreement
 from dpicl_rag.requests import Request
 from dpicl_rag.results import UNSUPPORTED
@@ -55,15 +56,19 @@ def test_a_unit_moves_its_own_keys_by_one_and_pays_for_them(counted, word, quest
 
 
 @pytest.mark.parametrize(("question", "keys"), [(LIST, 3), ("Why?", 2), ("Who is it?", 1)])
-def test_noise_is_that_of_the_keys_that_a_unit_may_have(question, keys):
-    plan = llm().plan(documents("a"), Request.of("answer", question=question))
+def test_noise_is_that_of_the_keys_that_a_unit_may_have(tmp_path, question, keys):
+    request = Request.of("answer", question=question)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        plan = llm(ledger=ledger).plan(documents("a"), request)
     (step,) = plan.ladder.steps
     assert plan.only_agreement
-    rho, delta = step.rho, step.delta
     assert step.keys == keys
-    single = step.noise.rho * keys
-    assert single <= rho * (1 + 1e-9)
-    assert keys * step.noise.tail(step.threshold - 1) <= delta * (1 + 1e-9)
+    assert step.noise.rho * keys <= step.rho * (1 + 1e-9)
+    assert keys * step.noise.tail(step.threshold - 1) <= step.delta * (1 + 1e-9)
+    # Without a ledger its keys share epsilon and delta as they are.
+    (step,) = llm(delta=1e-5).plan(documents("a"), request).ladder.steps
+    assert step.noise == TruncatedGeometric.within(step.epsilon / keys, 1e-5 / keys)
+    assert (step.keys, step.threshold) == (keys, 1 + step.noise.highest)
 
 
 def test_no_token_is_drawn_where_nobody_agrees():
@@ -72,7 +77,7 @@ def test_no_token_is_drawn_where_nobody_agrees():
 
 
 def test_all_parts_that_enough_say_are_the_answer(monkeypatch):
-    monkeypatch.setattr(DiscreteGaussian, "draw", lambda *_: 0)
+    monkeypatch.setattr(TruncatedGeometric, "draw", lambda *_: 0)
     shown = []
     monkeypatch.setattr(
         Agreement,

@@ -3,14 +3,17 @@
 import math
 
 import pytest
+import torch
 
 from dpicl_rag.accounting.budget import SHARES
-from dpicl_rag.accounting.conversion import rho_to_epsilon
+from dpicl_rag.accounting.conversion import rho_to_delta, rho_to_epsilon
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.value_counts import ValueCounts
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
@@ -94,6 +97,72 @@ def test_so_many_are_enough_under_a_ledger(epsilon, units):
     assert released < 0.9
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "units"), [(8, (3, 5, 7)), (4, (5, 10, 14)), (2, (10, 18, 25)), (1, (17, 33, 47))]
+)
+def test_so_many_are_enough_for_an_answer_alone(epsilon, units):
+    """Its keys are selected: with one each, a third to a half fewer than with Gaussian noise."""
+    config = PrivacyConfig.create(epsilon=epsilon, agreement="only")
+    search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=False))
+    for keys, needed in enumerate(units, 1):
+        plan = answer_plan(config, DIRECT, search, 0, keys=keys)
+        assert plan.units_to_agree == needed
+        (step,) = plan.ladder.steps
+        assert step.chance(needed) >= 0.9 > step.chance(needed - 1)
+        if plan.ladder.instead_of is not None:
+            assert needed < plan.ladder.instead_of
+            assert step.epsilon < epsilon
+            assert step.delta + rho_to_delta(search, epsilon - step.epsilon) <= config.delta
+            assert f"epsilon {step.epsilon:.4g}; Gaussian noise" in str(plan)
+
+
+@pytest.mark.parametrize(("epsilon", "units"), [(8, 3), (4, 4), (2, 8), (1, 13)])
+def test_without_a_search_all_of_epsilon_and_delta_selects(epsilon, units):
+    config = PrivacyConfig.create(epsilon=epsilon, agreement="only")
+    plan = answer_plan(config, DIRECT, 0.0, 0, keys=1)
+    assert plan.units_to_agree == units
+    assert plan.ladder.steps[0].epsilon == epsilon
+    assert plan.threshold_delta <= config.delta
+
+
+@pytest.mark.parametrize(
+    ("settings", "stability", "given"),
+    [
+        ({}, DIRECT, {"booked": True}),
+        ({"sentences": 2}, DIRECT, {}),
+        ({"agreement": "auto"}, DIRECT, {}),
+        ({"adjacency": "replace_one"}, RANDOM_GROUPS, {}),
+        ({}, DIRECT, {"keys": None}),
+    ],
+)
+def test_what_is_summed_up_or_goes_on_is_counted_with_gaussian_noise(settings, stability, given):
+    config = PrivacyConfig.create(**{"epsilon": 4.0, "agreement": "only", **settings})
+    plan = answer_plan(config, stability, 0.001, 0, **{"keys": 1, **given})
+    assert plan.ladder.instead_of is None
+    assert {type(step.noise) for step in plan.ladder.steps} == {DiscreteGaussian}
+
+
+def test_more_is_reserved_than_a_filter_keeps_back():
+    """The plan's rho pays for search, support and selection, of a filter of either kind."""
+    for settings in ({}, {"adjacency": "replace_one"}):
+        config = PrivacyConfig.create(epsilon=4.0, agreement="only", **settings)
+        plan = answer_plan(config, DIRECT, 0.01, 1, keys=1)
+        assert plan.ladder.instead_of is not None
+        (step,) = plan.ladder.steps
+        # What is released before the selection, of which the rest of epsilon and delta is.
+        before = plan.search_rho + plan.support_rho
+        assert before > plan.search_rho
+        assert step.delta + rho_to_delta(before, 4.0 - step.epsilon) <= config.delta
+        limits = torch.tensor([plan.rho - plan.search_rho], dtype=torch.float64)
+        own = IndividualFilter(limits, bound=plan.rho, worst=0.0, aside=plan.support_rho)
+        voting = torch.tensor([True])
+        assert own.pay_votes(plan.agreement_rho, voting, 0.0).tolist() == [True]
+        fixed = FixedFilter(plan.rho, 0.0, search_rho=plan.search_rho, aside=plan.support_rho)
+        fixed.pay_votes(plan.agreement_rho, voting, 0.0)
+        fixed.pay_aside(plan.support_rho, voting)
+        assert fixed.rho == pytest.approx(plan.rho)
+
+
 def test_where_most_agree_the_first_step_is_cheap():
     plan = answer_plan(PrivacyConfig.create(epsilon=8, agreement="only"), DIRECT, 0.0)
     first = plan.ladder.steps[0]
@@ -130,7 +199,7 @@ def test_so_few_are_enough_where_all_answers_are_listed(question, booked, units)
         config = PrivacyConfig.create(epsilon=epsilon, agreement="only")
         search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=booked))
         plan = answer_plan(
-            config, DIRECT, search, 0, booked=booked, keys=answer_keys(question)
+            config, DIRECT, search, 0, booked=booked, keys=1, domain=answer_keys(question).domain
         )
         steps = plan.ladder.steps
         assert all(isinstance(step, ValueCounts) for step in steps)
@@ -147,14 +216,18 @@ def test_so_few_are_enough_where_all_answers_are_listed(question, booked, units)
 
 def test_without_a_ledger_epsilon_is_what_the_search_leaves():
     config = PrivacyConfig.create(epsilon=2, agreement="only")
-    (step,) = answer_plan(config, DIRECT, 0.005, 0, keys=answer_keys(OPEN)).ladder.steps
+    (step,) = answer_plan(
+        config, DIRECT, 0.005, 0, keys=1, domain=answer_keys(OPEN).domain
+    ).ladder.steps
     assert rho_to_epsilon(0.005, config.delta) + step.epsilon <= 2 + 1e-12
-    (step,) = answer_plan(config, DIRECT, 0.0, 0, keys=answer_keys(OPEN)).ladder.steps
+    (step,) = answer_plan(
+        config, DIRECT, 0.0, 0, keys=1, domain=answer_keys(OPEN).domain
+    ).ladder.steps
     assert step.epsilon == 2.0
     # Where tokens may follow, or more sentences, the count is one of several.
     for more in ({"agreement": "auto"}, {"sentences": 2}):
         several = PrivacyConfig.create(**{"epsilon": 2, "agreement": "only", **more})
-        plan = answer_plan(several, DIRECT, 0.005, 0, keys=answer_keys(OPEN))
+        plan = answer_plan(several, DIRECT, 0.005, 0, keys=1, domain=answer_keys(OPEN).domain)
         assert all(step.epsilon is None for step in plan.ladder.steps)
         assert plan.rho == several.rho(booked=False)
 
@@ -162,6 +235,8 @@ def test_without_a_ledger_epsilon_is_what_the_search_leaves():
 def test_a_list_that_needs_more_than_rare_keys_is_not_taken():
     config = PrivacyConfig.create(epsilon=2, agreement="only", false_answers=1e-9)
     for booked in (False, True):
-        plan = answer_plan(config, DIRECT, 0.005, 0, booked=booked, keys=answer_keys(WHEN))
+        plan = answer_plan(
+            config, DIRECT, 0.005, 0, booked=booked, keys=1, domain=answer_keys(WHEN).domain
+        )
         assert not isinstance(plan.ladder.steps[-1], ValueCounts)
         assert plan.threshold_delta > 0

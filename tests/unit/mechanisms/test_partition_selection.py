@@ -1,0 +1,259 @@
+"""Optimal partition selection: its whole distribution, in whole numbers, between neighbours."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate, combinations_with_replacement, pairwise, product
+
+import pytest
+
+from dpicl_rag.accounting.pure_dp import zcdp
+from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency, Stability
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms import discrete_noise
+from dpicl_rag.mechanisms.discrete_noise import TruncatedGeometric
+from dpicl_rag.mechanisms.private_counts import Agreement
+from dpicl_rag.mechanisms.randomness import Randomness
+
+ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
+COMES, GOES = (1, 0), (0, 1)
+WITH_KEYS = [(1, 8.0, 0.01), (1, 2.0, 1e-5), (1, 0.3, 0.01), (2, 4.0, 1e-3), (3, 6.0, 0.03)]
+
+
+def law_of(step: Agreement, count: int) -> dict[int | None, int]:
+    """Weights of what is told of a key that so many hold: nothing, or a noisy count."""
+    weights = step.noise.weights if count else ()
+    told: dict[int | None, int] = {None: 0 if count else sum(step.noise.weights)}
+    for noise, weight in zip(range(step.noise.highest, -(10**6), -1), weights, strict=False):
+        seen = count + noise if count + noise >= step.threshold else None
+        told[seen] = told.get(seen, 0) + weight
+    return told
+
+
+def beyond(step: Agreement, moves: tuple[tuple[int, int], ...], epsilon: float) -> Fraction:
+    """The largest hockey-stick divergence, over all counts of the keys that a unit moves.
+
+    A move is what each of both corpora has beside a count that they share. Of other keys both have
+    the same counts, and noise of their own.
+    """
+    size = len(step.noise.weights)
+    laws = [law_of(step, count) for count in range(size + 3)]
+    # Rounded down, by more than a float is.
+    up, down = (Fraction(math.exp(epsilon)) * (1 - Fraction(1, 10**14))).as_integer_ratio()
+    found = 0
+    alike = len(set(moves)) == 1
+    for counts in (combinations_with_replacement if alike else product)(
+        range(size + 2), **({"r": len(moves)} if alike else {"repeat": len(moves)})
+    ):
+        sides = [
+            [laws[count + move[side]] for count, move in zip(counts, moves, strict=True)]
+            for side in (0, 1)
+        ]
+        every = list(product(*({**a, **b} for a, b in zip(*sides, strict=True))))
+        p, q = (
+            [math.prod(law.get(x, 0) for law, x in zip(side, seen, strict=True)) for seen in every]
+            for side in sides
+        )
+        for one, other in ((p, q), (q, p)):
+            short = sum(max(0, a * down - b * up) for a, b in zip(one, other, strict=True) if a)
+            found = max(found, short)
+    return Fraction(found, down * sum(step.noise.weights) ** len(moves))
+
+
+@pytest.mark.parametrize(("keys", "epsilon", "delta"), WITH_KEYS)
+def test_neighbours_are_within_epsilon_and_delta(keys, epsilon, delta):
+    step = Agreement.selecting(epsilon, delta, DIRECT, ADD, keys)
+    assert step.delta <= delta
+    exact = beyond(step, (COMES,) * keys, epsilon)
+    assert exact <= Fraction(step.delta)
+    # Hardly any of it is spare: what is told together is less likely than each.
+    assert exact >= Fraction(step.delta) * (1 - Fraction(delta))
+
+
+@pytest.mark.parametrize(
+    ("stability", "adjacency"), [(DIRECT, REPLACE), (RANDOM_GROUPS, ADD), (Stability(0, 1), ADD)]
+)
+def test_an_expert_that_changes_moves_two_counts(stability, adjacency):
+    step = Agreement.selecting(4.0, 1e-3, stability, adjacency)
+    assert beyond(step, (COMES, GOES), 4.0) <= Fraction(step.delta) <= Fraction(1e-3)
+    assert beyond(step, (COMES, GOES), 3.9) > Fraction(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("stability", "adjacency"), [(RANDOM_GROUPS, REPLACE), (Stability(1, 1), ADD)]
+)
+def test_where_a_unit_moves_a_count_by_more_there_is_none(stability, adjacency):
+    assert Agreement.selecting(4.0, 1e-3, stability, adjacency) is None
+    assert Agreement.selecting(1e-4, 1e-3, DIRECT, ADD) is None
+
+
+def with_noise(step: Agreement, noise: TruncatedGeometric) -> Agreement:
+    return replace(step, noise=noise, threshold=1 + noise.highest)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        lambda step: replace(step, threshold=step.threshold - 1),
+        # Epsilon or delta of one key where there are two.
+        lambda step: with_noise(step, TruncatedGeometric.within(4.0, 6e-4)),
+        lambda step: with_noise(step, TruncatedGeometric.within(2.0, 1.2e-3)),
+        # Ends that are too likely.
+        lambda step: with_noise(step, TruncatedGeometric(step.noise.weights[1:-1])),
+    ],
+    ids=["threshold", "epsilon", "delta", "ends"],
+)
+def test_faults_are_seen(fault):
+    step = Agreement.selecting(4.0, 1.2e-3, DIRECT, ADD, keys=2)
+    assert beyond(fault(step), (COMES, COMES), 4.0) > Fraction(1.2e-3)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 8.0, 99.0, 1e4])
+@pytest.mark.parametrize("delta", [0.4, 1e-3, 1e-10])
+def test_weights_are_of_the_price_and_not_of_less(epsilon, delta):
+    noise = TruncatedGeometric.within(epsilon, delta)
+    weights = noise.weights
+    assert weights == weights[::-1]
+    most = Fraction(math.exp(min(epsilon, 100.0)))
+    rising = pairwise(weights[: len(weights) // 2 + 1])
+    assert all(0 < outer <= inner <= most * outer for outer, inner in rising)
+    assert Fraction(weights[0], sum(weights)) <= Fraction(noise.delta) <= Fraction(delta)
+    shorter = sum(weights) - weights[len(weights) // 2]
+    assert len(weights) == 2 or Fraction(weights[0], shorter) > Fraction(delta)
+
+
+class Given(Randomness):
+    """A coin that falls as it is told."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def below(self, bound):
+        self.bound = bound
+        return self.value
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.2, 1e-2), (6.0, 1e-5)])
+def test_each_value_is_drawn_by_as_many_coins_as_its_weight(epsilon, delta):
+    noise = TruncatedGeometric.within(epsilon, delta)
+    last = 0
+    for value, end in zip(
+        range(noise.highest, -(10**6), -1), accumulate(noise.weights), strict=False
+    ):
+        for coin in (last, end - 1):
+            coins = Given(coin)
+            assert noise.draw(coins) == value
+            assert coins.bound == sum(noise.weights)
+        last = end
+
+
+def test_the_tail_and_the_reach_are_those_of_the_weights():
+    noise = TruncatedGeometric.within(0.5, 1e-4)
+    whole = sum(noise.weights)
+    values = {
+        noise.highest - at: Fraction(weight, whole) for at, weight in enumerate(noise.weights)
+    }
+    for least in range(-noise.highest - 2, noise.highest + 3):
+        exact = sum(chance for value, chance in values.items() if value >= least)
+        assert exact <= Fraction(noise.tail(least)) <= exact * (1 + Fraction(1, 10**15))
+    near = [sum(c for v, c in values.items() if abs(v) <= noise.reach - less) for less in (0, 1)]
+    assert near[0] >= Fraction(95, 100) > near[1]
+
+
+def optimal(epsilon: float, delta: float, most: int) -> list[float]:
+    """The largest chances of a release that are (epsilon, delta)-DP: Desfontaines et al., 2022."""
+    found, factor = [0.0], math.exp(epsilon)
+    for _ in range(most):
+        p = found[-1]
+        found.append(min(factor * p + delta, 1 - (1 - p - delta) / factor, 1.0))
+    return found
+
+
+@pytest.mark.parametrize(("keys", "epsilon", "delta"), [*WITH_KEYS, (1, 4.0, 1e-5), (1, 1.0, 1e-5)])
+def test_no_selection_of_its_price_releases_more(keys, epsilon, delta):
+    step = Agreement.selecting(epsilon, delta, DIRECT, ADD, keys)
+    chances = [step.chance(units) for units in range(len(step.noise.weights) + 2)]
+    best = optimal(epsilon / keys, step.noise.delta, len(chances) - 1)
+    assert chances == pytest.approx(best, abs=1e-9)
+    # By the closed form up to one half: delta (e^(n epsilon) - 1) / (e^epsilon - 1).
+    for units in range(len(step.noise.weights) // 2):
+        grown = math.expm1(units * epsilon / keys) / math.expm1(epsilon / keys)
+        assert chances[units] == pytest.approx(step.noise.delta * grown, rel=1e-9)
+
+
+# `create_partition_strategy("truncated_geometric", epsilon, delta, 1).probability_of_keep` of
+# python-dp 1.1.5, Google's library, for 0 and more units.
+GOOGLE = {
+    (4.0, 5.923191475625221e-06): (
+        0.0,
+        5.923191475625221e-06,
+        0.00032931848833685207,
+        0.017986103426379334,
+        0.9820138965736749,
+        0.999670681511664,
+        0.9999940768085244,
+        1.0,
+    ),
+    (1.0, 7.718211827679844e-06): (
+        0.0,
+        7.718211827679844e-06,
+        2.869848678705964e-05,
+        8.572878696521609e-05,
+        0.00024075321561106336,
+        0.0006621533029663158,
+        0.0018076375029351531,
+        0.00492138638849739,
+        0.013385433402505824,
+    ),
+}
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GOOGLE)
+def test_an_independent_library_selects_as_often(epsilon, delta):
+    step = Agreement.selecting(epsilon, 1e-5, DIRECT, ADD)
+    assert step.noise.delta == pytest.approx(delta, rel=1e-12)
+    theirs = GOOGLE[epsilon, delta]
+    assert [step.chance(units) for units in range(len(theirs))] == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+def test_its_rho_is_no_less_than_what_it_shows_off_the_ends(keys):
+    """Approximate zCDP: without an end of its noise, which has probability delta."""
+    step = Agreement.selecting(2.0, 1e-2, DIRECT, ADD, keys)
+    assert step.rho == pytest.approx(keys * zcdp(2.0 / keys))
+    weights = step.noise.weights
+    p, q = ([weight / sum(own) for weight in own] for own in (weights[:-1], weights[1:]))
+    for order in (1.001, 1.5, 2.0, 8.0, 64.0):
+        moments = math.fsum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True))
+        assert keys * math.log(moments) / (order - 1) <= order * step.rho
+
+
+def test_the_most_frequent_key_comes_first(monkeypatch):
+    monkeypatch.setattr(TruncatedGeometric, "draw", lambda *_: 0)
+    step = Agreement.selecting(4.0, 1e-5, DIRECT, ADD, keys=2)
+    held = [("x", "x", "y", "z")] * step.threshold + [("y",)]
+    found = step.draw(held, Given(0))
+    assert [(one.key, one.count) for one in found] == [
+        ("y", step.threshold + 1),
+        ("x", step.threshold),
+    ]
+    assert {one.within for one in found} == {step.noise.reach}
+    assert step.draw(held[1:-1], Given(0)) == []
+    assert step.draw([], Given(0)) == []
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "keys"),
+    [(math.inf, 1e-6, 1), (1.0, 0.0, 1), (1.0, 1.0, 1), (math.nan, 1e-6, 1), (1.0, 1e-6, 0)],
+)
+def test_a_price_outside_its_range_is_one_clear_line(epsilon, delta, keys):
+    with pytest.raises(ConfigurationError):
+        Agreement.selecting(epsilon, delta, DIRECT, ADD, keys)
+
+
+def test_the_exponential_is_rounded_down():
+    for epsilon in (1e-3, 0.1, 1.0, 10.0, 99.9):
+        mpmath = pytest.importorskip("mpmath")
+        with mpmath.workdps(60):
+            factor = math.exp(epsilon) * discrete_noise._ROUNDED_DOWN
+            assert mpmath.mpf(factor) < mpmath.exp(mpmath.mpf(epsilon))
