@@ -190,7 +190,6 @@ def test_a_unit_moves_its_own_value_by_one_and_only_those_with_a_value_pay(monke
 def test_what_is_released_is_a_value_and_its_noisy_count():
     found = llm(epsilon=8.0).answer(QUESTION, corpus_of(["yes"] * 12))
     assert (found.by, found.supported) == ("agreement", True)
-    assert "yes" in found.text.lower()
     assert abs(found.agreeing - 12) <= 5
     assert found.agreeing_within >= 0
     silent = llm(epsilon=8.0, false_answers=1e-6).answer(QUESTION, corpus_of(["perhaps"] * 12))

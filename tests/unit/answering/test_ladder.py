@@ -233,7 +233,7 @@ def test_without_a_ledger_epsilon_is_what_the_search_leaves():
 
 
 def test_a_list_that_needs_more_than_rare_keys_is_not_taken():
-    config = PrivacyConfig.create(epsilon=2, agreement="only", false_answers=1e-9)
+    config = PrivacyConfig.create(epsilon=2, agreement="only", false_answers=1e-30)
     for booked in (False, True):
         plan = answer_plan(
             config, DIRECT, 0.005, 0, booked=booked, keys=1, domain=answer_keys(WHEN).domain

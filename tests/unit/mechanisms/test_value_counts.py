@@ -86,7 +86,7 @@ def drawn(step: ValueCounts, held, monkeypatch) -> dict:
     return dict(law)
 
 
-def neighbours(adjacency, most=2):
+def neighbours(adjacency, most):
     for size in range(most + 1):
         for held in combinations_with_replacement(SAID, size):
             if adjacency is ADD:
@@ -117,7 +117,7 @@ def worst(step, kind, monkeypatch, adjacency=ADD) -> float:
 
     return max(
         beyond(law(left), law(right), epsilon) - allowed(kind, epsilon)
-        for left, right in neighbours(adjacency)
+        for left, right in neighbours(adjacency, 2 if adjacency is ADD else 1)
         for epsilon in (0.0, 0.5, 1.0, 1.9, EPSILON, 3.0)
     )
 
