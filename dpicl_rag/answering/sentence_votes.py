@@ -27,9 +27,9 @@ from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
-from dpicl_rag.languages.languages import QuestionKind, says_nothing
+from dpicl_rag.languages.languages import says_nothing
+from dpicl_rag.languages.senders import without_sender
 from dpicl_rag.languages.sentences import first_sentence
-from dpicl_rag.languages.signatures import without_signature
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
@@ -121,6 +121,8 @@ class VoteReader:
             return None  # a worked example, not the document
         if vote is None or (vote := document.carries(vote)) is None:
             return None
+        if self._silent:
+            return vote  # who makes things up would not have been silent
         own = sum(said.log_probs[:tokens])
         supported = supports(own, tokens, lambda: self._bare(before, said.tokens[:tokens]))
         return vote if supported else None
@@ -149,14 +151,16 @@ class _Document:
     """What a unit's passages say, as far as votes need it. One that cannot be read says nothing.
 
     Attributes:
-        text: All of them, without signatures: these answer for a person alone.
+        text: All of them, without who sent them.
         words: Content words.
-        about: Whether names and numbers of the question are among them.
+        signed: Content words that tell who sent it, and stand nowhere else.
+        about: Whether names and numbers of the question are among all.
         keys: Of the question.
     """
 
     text: str = field(repr=False)
     words: frozenset[str] = field(repr=False)
+    signed: frozenset[str] = field(repr=False)
     about: bool = field(repr=False)
     keys: AnswerKeys
 
@@ -164,20 +168,26 @@ class _Document:
     def of(passages: Sequence[str], keys: AnswerKeys) -> _Document:
         """Read passages; there is no error."""
         try:
-            about = keys.about("\n".join(passages))
-            if keys.kind is not QuestionKind.PERSON:
-                passages = [without_signature(one) for one in passages]
-            text = "\n".join(passages)
-            return _Document(text, content_words(text), about, keys)
+            whole, text = "\n".join(passages), "\n".join(map(without_sender, passages))
+            words = content_words(text)
+            return _Document(text, words, content_words(whole) - words, keys.about(whole), keys)
         except Exception:
-            return _Document("", frozenset(), False, keys)
+            return _Document("", frozenset(), frozenset(), False, keys)
 
     def carries(self, vote: SentenceVote) -> SentenceVote | None:
         """The part of a vote that it states."""
         try:
-            return vote.within(self.words, self.keys.states(self.text) if vote.of_kind else None)
+            if not vote.of_kind:
+                return vote.within(self.words)
+            states = self.keys.states(self.text)
+            return vote.within(self.words, lambda key: states(key) and not self._signs(key))
         except Exception:
             return None  # one unit's words
+
+    def _signs(self, key: str) -> bool:
+        """True of words of the sender, which a document in another language does not state."""
+        words = content_words(key)
+        return bool(words) and words <= self.signed
 
 
 def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteReader:

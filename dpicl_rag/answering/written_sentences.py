@@ -24,7 +24,7 @@ def written_sentence(question: Question, keys: Sequence[str]) -> str | None:
         question: What was asked.
         keys: What was released. Public.
     """
-    template = question.template.silent_for(question.text)
+    template = question.template  # without examples of silence: what is told was released
     most = question.config.max_tokens
     try:
         found = greedy_answer(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge.answer_file import AnswerFile, Entry, MemoryScope, part_of
+from dpicl_rag.languages.sentences import ends_sentence
 from dpicl_rag.ledger.scope import require_name
 from dpicl_rag.normal_forms import normal_form
 
@@ -324,15 +325,26 @@ def asking_part(question: str) -> str:
     Args:
         question: What is asked. A colon ends a sentence, too: "A lady writes: When do you open?"
     """
-    parts = _BETWEEN.split(question.strip())
+    parts = _sentences(question)
     asking = _asking(parts)
     return " ".join(asking) if 0 < len(asking) < len(parts) else question
 
 
 def shorter_questions(question: str) -> list[str]:
     """The part that asks, and the last sentence of it; none that is the whole question. Public."""
-    last = _asking(_BETWEEN.split(question.strip()))[-1:]
+    last = _asking(_sentences(question))[-1:]
     return [part for part in dict.fromkeys((asking_part(question), *last)) if part != question]
+
+
+def _sentences(question: str) -> list[str]:
+    """Its sentences; a point after "3" of "3. May" ends none."""
+    parts: list[str] = []
+    for part in _BETWEEN.split(question.strip()):
+        if parts and parts[-1].endswith(".") and not ends_sentence(parts[-1], f" {part}"):
+            parts[-1] += f" {part}"
+        else:
+            parts.append(part)
+    return parts
 
 
 def _asking(parts: Sequence[str]) -> list[str]:
