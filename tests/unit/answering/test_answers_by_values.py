@@ -12,6 +12,8 @@ from dpicl_rag import PrivateContextLLM, Rehearsal
 from dpicl_rag.answering import private_run
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.documents import Document
+from dpicl_rag.errors import DeltaSpentError
+from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms import privacy_filters
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
 from dpicl_rag.mechanisms.private_counts import Agreed
@@ -194,6 +196,21 @@ def test_what_is_released_is_a_value_and_its_noisy_count():
     assert found.agreeing_within >= 0
     silent = llm(epsilon=8.0, false_answers=1e-6).answer(QUESTION, corpus_of(["perhaps"] * 12))
     assert (silent.text, silent.by, silent.agreeing) == (UNSUPPORTED, None, None)
+
+
+def test_a_ledger_without_a_pool_of_delta_pays_for_it(tmp_path):
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_budget(corpus="default", epsilon=20.0, delta=1e-4, thresholds=0)
+        private = llm(epsilon=4.0, ledger=ledger)
+        found = private.answer(QUESTION, corpus_of(["yes"] * 50))
+        (status,) = ledger.status()
+        assert found.by == "agreement"
+        # So many agree that the first count is enough.
+        assert status.spent == pytest.approx(found.rho, rel=1e-6)
+        plan = private.plan(corpus_of(OTHERS), Request.of("answer", question=QUESTION))
+        assert found.rho < plan.rho / 30
+        with pytest.raises(DeltaSpentError):
+            private.answer("Who is it?", corpus_of(["Yes"] * 50))
 
 
 def test_the_plan_says_how_an_answer_is_counted():
