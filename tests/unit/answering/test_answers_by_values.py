@@ -10,6 +10,8 @@ import pytest
 
 from dpicl_rag import PrivateContextLLM, Rehearsal
 from dpicl_rag.answering import private_run
+from dpicl_rag.answering.canonical_form import SentenceVote
+from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import DeltaSpentError
@@ -17,6 +19,7 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms import privacy_filters
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
 from dpicl_rag.mechanisms.private_counts import Agreed
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.value_counts import ValueCounts
 from dpicl_rag.requests import Request
 from dpicl_rag.results import UNSUPPORTED
@@ -187,6 +190,34 @@ def test_a_unit_moves_its_own_value_by_one_and_only_those_with_a_value_pay(monke
     assert (with_it["paying"], without["paying"]) == (3 + (own is not None), 3)
     assert with_it["rho"] == without["rho"]
     assert with_it["delta"] == without["delta"] == 0.0
+
+
+def test_what_stands_on_no_list_is_no_vote_and_pays_nothing(monkeypatch):
+    """The whole sentence of a unit whose document does not state its time, or a time "24:30"."""
+    monkeypatch.setattr(ValueCounts, "draw", lambda self, held, randomness: held.clear() or [])
+    plan = llm(epsilon=4.0).plan(corpus_of(OTHERS), Request.of("answer", question=QUESTION))
+    spend = privacy_filters.FixedFilter(9.0, 0.1)
+    votes = []
+
+    def pay_votes(rho, voting, delta):
+        votes.append(voting.tolist())
+        return voting
+
+    spend.pay_votes = pay_votes
+    whole = WholeAnswer(
+        plan.ladder,
+        spend,
+        Randomness(),
+        show=str,
+        lead="",
+        sentences=1,
+        most=8,
+        only_agreement=True,
+    )
+    keys = (("Yes",), ("it is",), ("24:30", "No"))
+    said = [SentenceVote(None, own, frozenset(), frozenset()) for own in keys]
+    assert whole._count([*said, None]) == []
+    assert votes == [[True, False, True, False]]
 
 
 def test_what_is_released_is_a_value_and_its_noisy_count():
