@@ -34,24 +34,34 @@ SECONDS = 2.0
 IMPORTS = 50
 """So many modules at once are a library."""
 
+DEAR = frozenset({"heavy", "stress", "engine"})
+"""Marks of tests for which no change waits, but for those that are a `guard` too."""
+
 STARTED_ONCE = frozenset({"chromium", "cluster", "default_model", "place", "port", "postgres"})
 """Fixtures that start something dear: tests that share one run in the same process."""
 
 
 def pytest_addoption(parser):
     parser.addoption("--shard", default="1/1", help="run a part of the tests: 2/4 is the second")
+    parser.addoption(
+        "--with-waited-for", action="store_true", help="and all that every change waits for"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests of other shards; a function's cases stay together."""
     shard, shards = map(int, config.getoption("--shard").split("/"))
+    waited_for = config.getoption("--with-waited-for")
     kept, left = [], []
     for item in items:
         for name in STARTED_ONCE.intersection(item.fixturenames):
             item.add_marker(pytest.mark.xdist_group(name))
         function = item.nodeid.partition("[")[0]
-        (kept if zlib.crc32(function.encode()) % shards == shard - 1 else left).append(item)
+        chosen = zlib.crc32(function.encode()) % shards == shard - 1
+        marks = {mark.name for mark in item.iter_markers()}
+        always = waited_for and ("guard" in marks or marks.isdisjoint(DEAR))
+        (kept if chosen or always else left).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept
@@ -77,9 +87,7 @@ def processor_seconds(request):
     Its children count, shared fixtures do not. Nor does a test that imports a library: the first
     that does pays for all. On a machine with much else to do a second is no measure.
     """
-    marked = {"heavy", "stress", "engine"}.intersection(
-        mark.name for mark in request.node.iter_markers()
-    )
+    marked = DEAR.intersection(mark.name for mark in request.node.iter_markers())
     before, modules = sum(os.times()[:4]), len(sys.modules)
     yield
     taken = sum(os.times()[:4]) - before

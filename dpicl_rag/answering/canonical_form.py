@@ -20,7 +20,7 @@ from operator import itemgetter
 
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words, digits_for_words
 from dpicl_rag.languages.answer_keys import answer_keys
-from dpicl_rag.languages.languages import Language, QuestionKind, languages
+from dpicl_rag.languages.languages import Language, languages
 from dpicl_rag.normal_forms import normal_form
 
 CanonicalForm = Callable[[str], str | None]
@@ -206,8 +206,7 @@ def vote_for(
             return SentenceVote(key, (key,), words, words)
         of_question = answer_keys(question)
         short = key if asks_how(question) else short_form(key, asked, of_question.language)
-        named = short != key and of_question.kind is QuestionKind.OTHER
-        if of_question.by_value or (by_parts and not named):
+        if of_question.by_value or by_parts:
             if keys := of_question.of(sentence, by_parts=by_parts):
                 return SentenceVote(key, keys, words, content_words(" ".join(keys)), of_kind=True)
             if by_parts:

@@ -2,11 +2,13 @@
 
 "6:45" answers "When does the pool open?"; "The pool opens at 6:45" says it as people do. The model
 reads the released keys in a document's place. Its sentence is taken only where it says every key,
-and brings in no word, name or number that is neither in them nor in the question.
+brings in no word, name or number that is neither in them nor in the question, and does not turn the
+question round.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from dpicl_rag.answering.prompt_rows import greedy_answer
@@ -15,6 +17,8 @@ from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.languages.languages import language_of
 from dpicl_rag.languages.sentences import first_sentence
+
+_WORD = re.compile(r"[^\W_]+")
 
 
 def written_sentence(question: Question, keys: Sequence[str]) -> str | None:
@@ -33,7 +37,27 @@ def written_sentence(question: Question, keys: Sequence[str]) -> str | None:
     except ContextLengthError:
         return None
     sentence = first_sentence(found).rstrip(" .!")
-    return sentence if says_no_more(sentence, question.text, keys) else None
+    stands = says_no_more(sentence, question.text, keys) and in_order(sentence, question.text)
+    return sentence if stands else None
+
+
+def in_order(sentence: str, question: str) -> bool:
+    """True of a sentence that has the words of a question in their order.
+
+    "Nausea is treated with Mint" says the contrary of what "What is Mint treated with?" asks.
+
+    Args:
+        sentence: Of a public model.
+        question: What was asked.
+    """
+    language = language_of(question)
+
+    def stems(text: str) -> list[str]:
+        words = map(language.stem, _WORD.findall(text.casefold()))
+        return list(dict.fromkeys(one for one in words if one in shared))
+
+    shared = language.content_words(sentence) & language.content_words(question)
+    return stems(sentence) == stems(question)
 
 
 def says_no_more(sentence: str, question: str, keys: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ key is a function of the question and of one answer alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 
@@ -72,6 +72,10 @@ _PARTS = {
 
 _ITEMS = re.compile(r"[,;/]|\b(?:and|or|und|oder|sowie|et|ou|y|e|o)\b", re.IGNORECASE)
 _ITEM_WORDS = 3
+_JOINING = frozenset("and of und von et de du y e di".split())  # noqa: SIM905
+_JOINED = 2  # places from a word to the one behind what joins them
+_MUCH, _SHARED = 6, 0.3
+"""Words of a question that says much, and the part of them that a document has which answers."""
 _PLURAL = re.compile(r"[^s]s$")
 _SHORT = 3  # letters of words that are left as they are: "gas"
 
@@ -98,6 +102,11 @@ class AnswerKeys:
         self.domain = answer_domain(self.kind, self.language)
         self._asked = frozenset(word.casefold() for word in _WORD.findall(question))
         self._asked_stems = frozenset(map(self.language.stem, self._asked))
+        self._asked_content = frozenset(
+            self.language.stem(word)
+            for word in self._asked
+            if not (is_function_word(word) or self.language.says_little(word))
+        )
         self._asked_names = frozenset(map(self.language.stem, self._names_asked(question)))
         self._numbers = frozenset(
             found["number"] for found in _NUMBER.finditer(in_digits(question, self.language.code))
@@ -145,18 +154,24 @@ class AnswerKeys:
         return frozenset(self._found(text)).__contains__
 
     def about(self, document: str) -> bool:
-        """Test for the names and numbers of the question, which a document that answers has.
+        """Test for what a document that answers has of the question: its names and numbers.
 
-        In German every noun has a capital, so of a German question only numbers are known. Months
-        and weekdays are written in each language by themselves.
+        Of a question that says much it has a part of all words, too, if it is in its language:
+        "Which disease has fever, a cough and red eyes?" In German every noun has a capital, so of a
+        German question only numbers are known. Months and weekdays are written in each language by
+        themselves.
 
         Args:
             document: A unit's text.
         """
-        if not self._asked_names:
+        text = _plain(document)
+        stems = frozenset(map(self.language.stem, _WORD.findall(text.casefold())))
+        if not self._asked_names <= stems:
+            return False
+        said = len(self._asked_content)
+        if said < _MUCH or language_of(text) is not self.language:
             return True
-        words = _WORD.findall(_plain(document).casefold())
-        return self._asked_names <= frozenset(map(self.language.stem, words))
+        return len(self._asked_content & stems) >= _SHARED * said
 
     def _names_asked(self, question: str) -> Iterator[str]:
         for at, word in enumerate(_WORD.findall(question)):
@@ -186,18 +201,22 @@ class AnswerKeys:
         return self._parts(text)
 
     def _parts(self, text: str) -> Iterator[str]:
-        """Words that are news: names first, and the longest first, as they say most.
+        """Words of an answer that are news: a phrase, items of a list, or single words.
 
-        A date is no reason, and a number no part of a list.
+        Single words are those of reasons and ways, and of persons and places without a name: the
+        longest first, as they say most, and names before them. A date is no reason.
         """
-        if self.kind is QuestionKind.LIST:
-            yield from self._items(text)
-            return
+        match self.kind:
+            case QuestionKind.LIST:
+                yield from self._items(text)
+                return
+            case QuestionKind.OTHER:
+                yield from self._phrase(text)
+                return
         language, words = self.language, dict[str, bool]()
         for at, word in enumerate(_WORD.findall(text)):
             folded = word.casefold()
-            known = is_function_word(folded) or language.stem(folded) in self._asked_stems
-            if known or language.is_date(folded) or any(map(str.isdigit, word)):
+            if not self._is_new(folded) or language.is_date(folded) or _has_digit(word):
                 continue
             # The first word has a capital anyhow.
             capital = word[:1].isupper() and (at > 0 or language.nouns_have_capitals)
@@ -206,23 +225,45 @@ class AnswerKeys:
             words[shown] = words.get(shown, False) or capital
         yield from sorted(words, key=lambda word: (not words[word], -len(word), word))
 
+    def _is_new(self, folded: str) -> bool:
+        """True of a word in small letters that says something, and something else than asked."""
+        return not is_function_word(folded) and self.language.stem(folded) not in self._asked_stems
+
     def _items(self, text: str) -> Iterator[str]:
         """Items of a list: of each of its parts the last words that stand together and are news.
 
         "Saturday is the day of aqua fitness and diving" has two.
         """
         for part in _ITEMS.split(text):
-            runs: list[list[str]] = [[]]
-            for word in _WORD.findall(part):
-                folded = word.casefold()
-                known = self.language.stem(folded) in self._asked_stems
-                dated = self.language.is_date(folded) or any(map(str.isdigit, word))
-                if known or dated or is_function_word(folded) or self.language.says_little(folded):
-                    runs.append([])
-                else:
-                    runs[-1].append(word if self.language.nouns_have_capitals else folded)
-            if last := next((run for run in reversed(runs) if run), None):
-                yield " ".join(last[-_ITEM_WORDS:])
+            words = _WORD.findall(part)
+            folded = [word.casefold() for word in words]
+            new = [
+                self._is_new(word) and not (self.language.is_date(word) or _has_digit(word))
+                for word in folded
+            ]
+            for run in list(_runs(new))[-1:]:
+                shown = words if self.language.nouns_have_capitals else folded
+                yield " ".join(shown[at] for at in run[-_ITEM_WORDS:])
+
+    def _phrase(self, text: str) -> Iterator[str]:
+        """The words that answer: names that stand together, or the last words that are news.
+
+        Each has a capital, as it may have one by its place. "Therapy and Shoes" is one, and a name
+        may have words of the question.
+        """
+        words = _WORD.findall(text)
+        folded = [word.casefold() for word in words]
+        new = [self._is_new(word) for word in folded]
+        joining = [word in _JOINING for word in folded]
+        named = [
+            (word[:1].isupper() or _has_digit(word)) and not is_function_word(word.casefold())
+            for word in words
+        ]
+        # The first word has a capital anyhow.
+        names = [run for run in _runs(named, joining) if run[-1] > 0 and any(new[at] for at in run)]
+        for run in names[:1] or list(_runs(new, joining))[-1:]:
+            shown = range(run[0], run[-1] + 1)
+            yield " ".join(words[at] if joining[at] else _capital(words[at]) for at in shown)
 
     def _times(self, text: str) -> Iterator[str]:
         for language in self._languages():
@@ -333,6 +374,27 @@ class AnswerKeys:
     def _languages(self) -> tuple[Language, ...]:
         """The language of the question first, then the others."""
         return (self.language, *(one for one in languages() if one is not self.language))
+
+
+def _runs(counted: Sequence[bool], joining: Sequence[bool] = ()) -> Iterator[list[int]]:
+    """Places that count and stand together, or with one between that joins them."""
+    run: list[int] = []
+    for at in (at for at, one in enumerate(counted) if one):
+        joined = joining and run and at - run[-1] == _JOINED and joining[at - 1]
+        if run and at - run[-1] > 1 and not joined:
+            yield run
+            run = []
+        run.append(at)
+    if run:
+        yield run
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))
+
+
+def _capital(word: str) -> str:
+    return word[:1].upper() + word[1:]
 
 
 def _plain(text: str) -> str:

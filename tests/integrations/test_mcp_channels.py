@@ -235,10 +235,14 @@ def a_description_with_a_count(monkeypatch):
     [
         (a_field_with_a_count, "ask 2"),
         (an_error_that_quotes, "budget 1"),
-        (progress_by_units, "progress"),
-        (a_description_with_a_count, "tools"),
-        (server_channels.a_log_line_with_the_documents, "log some.library"),
-        (server_channels.a_metric_of_the_search, "/metrics"),
+        pytest.param(progress_by_units, "progress", marks=pytest.mark.heavy),
+        pytest.param(a_description_with_a_count, "tools", marks=pytest.mark.heavy),
+        pytest.param(
+            server_channels.a_log_line_with_the_documents,
+            "log some.library",
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(server_channels.a_metric_of_the_search, "/metrics", marks=pytest.mark.heavy),
     ],
 )
 def test_the_comparison_sees_planted_faults(tiny_model, tmp_path, monkeypatch, fault, place):

@@ -29,6 +29,10 @@ NEIGHBOURS = {
 }
 
 
+AGAIN = (", async", ", at once", "stream")
+"""Other ways of drives that stand here, too; `test_no_leak` goes all of them each time."""
+
+
 class SameAnswer(Randomness):
     """Coins under which every draw is of one token, whatever the documents say."""
 
@@ -55,7 +59,15 @@ async def told(drive: Drive, tiny_model, documents: list[str], folder) -> Compar
     return probe
 
 
-@pytest.mark.parametrize("drive", DRIVES)
+@pytest.mark.parametrize(
+    "drive",
+    [
+        pytest.param(*one.values, id=one.id, marks=pytest.mark.heavy)
+        if any(way in one.id for way in AGAIN)
+        else one
+        for one in DRIVES
+    ],
+)
 async def test_neighbours_differ_in_nothing_but_the_answer(drive: Drive, tiny_model, tmp_path):
     base = await told(drive, tiny_model, DOCUMENTS, tmp_path / "base")
     assert "output" in base.told

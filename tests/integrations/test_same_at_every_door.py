@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import typer
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import QueryEngineTool
 
@@ -21,7 +20,7 @@ import llama_index_dpicl_rag as llama_index
 from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering import follow_ups
-from dpicl_rag.cli import app, data_folder, option_groups
+from dpicl_rag.cli import data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
 from dpicl_rag.cli.options import FieldOptions
 from dpicl_rag.configuration import PrivacyConfig, Settings
@@ -41,7 +40,7 @@ from dpicl_rag.server.tool_schemas import (
     Arguments,
 )
 from tests.support.bucket_embedder import BucketEmbedder
-from tests.support.command_line import run_command
+from tests.support.command_line import program, run_command
 from tests.support.scripted_model import ScriptedModel
 from tests.support.served_in_process import called, chat, posted
 
@@ -243,7 +242,7 @@ def test_a_door_that_is_given_nothing_asks_with_the_defaults(name, tiny_model, c
 
 @pytest.mark.parametrize("name", OWNERS)
 def test_an_option_has_the_default_of_its_setting_or_none(name):
-    command = typer.main.get_command(app).commands[name]
+    command = program().commands[name]
     given = {one.name: one.default for one in command.params if one.name in MARKED}
     if name == "audit":
         del given["units"]  # of its sample
@@ -253,7 +252,7 @@ def test_an_option_has_the_default_of_its_setting_or_none(name):
 
 @pytest.mark.parametrize("name", ["serve", "mcp"])
 def test_who_serves_does_not_choose_for_people_who_read_the_text_alone(name):
-    command = typer.main.get_command(app).commands[name]
+    command = program().commands[name]
     [unsupported] = [one for one in command.params if one.name == "unsupported"]
     assert unsupported.default is None
 
@@ -284,7 +283,7 @@ def numbers_of(verb: str) -> dict[str, Any]:
 COUNTED: dict[str, Callable[[str], dict[str, Any]]] = {
     "command line": lambda verb: {
         one.name: by_itself(one.name) if one.default is None else one.default
-        for one in typer.main.get_command(app).commands[verb].params
+        for one in program().commands[verb].params
     },
     "HTTP": lambda verb: defaults_of(SurveyRequest),
     "MCP": lambda verb: defaults_of(TOOLS[verb]),

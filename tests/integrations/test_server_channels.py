@@ -234,9 +234,9 @@ def a_metric_of_the_search(monkeypatch):
     ("fault", "place"),
     [
         (a_header_with_a_count, "/v1/chat/completions 8"),
-        (a_log_line_with_the_documents, "log some.library"),
-        (a_status_that_follows_the_documents, "order"),
-        (a_metric_of_the_search, "/metrics 16"),
+        pytest.param(a_log_line_with_the_documents, "log some.library", marks=pytest.mark.heavy),
+        pytest.param(a_status_that_follows_the_documents, "order", marks=pytest.mark.heavy),
+        pytest.param(a_metric_of_the_search, "/metrics 16", marks=pytest.mark.heavy),
     ],
 )
 def test_the_comparison_sees_planted_faults(tiny_model, tmp_path, monkeypatch, fault, place):

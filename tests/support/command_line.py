@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
-from click.testing import Result
-from typer.testing import CliRunner
+import typer
+from click import Command
+from click.testing import CliRunner, Result
 
 from dpicl_rag.cli import app
+
+
+@cache
+def program() -> Command:
+    """All commands, read once: each time takes longer than most commands do."""
+    return typer.main.get_command(app)
 
 
 def run_command(
@@ -20,4 +28,4 @@ def run_command(
         input: Its standard input.
         env: Variables beside those of this process.
     """
-    return CliRunner().invoke(app, words, input=input, env=env, prog_name="dpicl-rag")
+    return CliRunner().invoke(program(), words, input=input, env=env, prog_name="dpicl-rag")

@@ -58,6 +58,9 @@ def speech(text: str, drawn: tuple[int, ...]) -> list[float]:
     return [4.0 if token == said else 0.0 for token in range(SIZE)]
 
 
+MODEL = SyntheticModel(SIZE, speech, frozenset({END}))
+
+
 class Coins(Randomness):
     """Every coin is a choice that the enumeration makes."""
 
@@ -203,10 +206,10 @@ def views(
     question="how?",
     named=None,
     recalled=None,
+    model=MODEL,
     **settings,
 ):
     """Distribution of all that is released, and of what unit ``u`` paid; and the delta booked."""
-    model = SyntheticModel(SIZE, speech, frozenset({END}))
     said = [Document(f"says {word}", f"other {at}") for at, word in enumerate(words)]
     corpus = said if unit is None else [*said, Document(f"says {unit}", "u")]
     deltas = set()

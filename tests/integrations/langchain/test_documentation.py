@@ -100,7 +100,6 @@ def test_first_example_is_the_demo():
 
 
 @pytest.mark.heavy
-@pytest.mark.guard
 def test_demo_answers(tmp_path, capsys):
     from demos.langchain_chain import main
 

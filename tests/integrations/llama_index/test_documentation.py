@@ -94,7 +94,6 @@ def test_the_chat_of_the_document_runs(tmp_path, tiny_model, capsys) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.guard
 def test_demo_answers(tmp_path, capsys) -> None:
     from demos.llama_index_engine import main
 

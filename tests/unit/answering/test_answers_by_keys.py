@@ -8,7 +8,7 @@ from dpicl_rag import PrivateContextLLM, Rehearsal
 from dpicl_rag.answering import private_run
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.sentence_votes import VoteReader
-from dpicl_rag.answering.written_sentences import says_no_more
+from dpicl_rag.answering.written_sentences import in_order, says_no_more
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.sentence_end import Continuation
@@ -51,7 +51,8 @@ def test_a_unit_moves_its_own_keys_by_one_and_pays_for_them(counted, word, quest
     assert with_it["rho"] == without["rho"] == pytest.approx(with_it["paid"])
     moved = Counter(with_it["keys"])
     moved.subtract(without["keys"])
-    assert {key: count for key, count in moved.items() if count} == {word: 1}
+    key = word if question == LIST else word.capitalize()
+    assert {key: count for key, count in moved.items() if count} == {key: 1}
     assert with_it["able"].sum() == sum(with_it["keys"].values())
 
 
@@ -170,3 +171,47 @@ def test_a_reason_has_several_words_that_its_document_states():
 )
 def test_a_written_sentence_brings_in_nothing(sentence, true):
     assert says_no_more(sentence, "When does the pool open?", ["6:45"]) == true
+
+
+def test_a_written_sentence_does_not_turn_the_question_round():
+    question = "What is Zonkitis treated with?"
+    assert in_order("Zonkitis is treated with Blerpox", question)
+    assert not in_order("Blerpox is treated with Zonkitis", question)
+    assert in_order("Blerpox", question)
+    assert in_order("Im Nordtor kann man parken", "Wo kann man parken?")
+    assert in_order("Ida teaches the beginners' course", "Who teaches the beginners' course?")
+
+
+SIGNED = "Subject: {0}\nFrom: Moss Hall <desk@moss.example>\n\nHello,\n\n{1}\n\nThe front desk\nMoss Hall"
+
+
+def test_who_sent_a_mail_is_no_answer_of_it():
+    found = votes(
+        "Where is lost property kept?",
+        (SIGNED.format("Swimming", "We open at 9."), "The front desk."),
+        (SIGNED.format("Swimming", "We open at 9."), "In Moss Hall."),
+        (SIGNED.format("Lost", "It is kept in Moss Hall."), "In Moss Hall."),
+        ("place: Moss Hall", "In Moss Hall."),
+    )
+    assert found == [None, None, ("Moss Hall",), ("Moss Hall",)]
+    # A document in another language has other words, but no other sender.
+    listed = votes(
+        "Which courses are there?",
+        (SIGNED.format("Kurse", "Es gibt am Samstag Tauchen, und das ist alles."), "Front desk."),
+        (SIGNED.format("Kurse", "Es gibt am Samstag Tauchen, und das ist alles."), "Diving."),
+    )
+    assert listed == [None, ("diving",)]
+
+
+def test_a_sentence_that_does_not_end_has_the_keys_before_its_last_word():
+    question = "When does the pool open?"
+    reader = VoteReader(
+        Letters(), question, [["It opens at 6:45."]], canonical_form, lambda *_: 0.0, silent=True
+    )
+
+    def vote(text):
+        (found,) = reader.votes((), [Continuation((*map(ord, text),), (-0.1,) * len(text))])
+        return found and found.keys
+
+    assert vote("The pool opens at 6:45 on") == ("6:45",)
+    assert vote("The pool opens at 6:45") is None

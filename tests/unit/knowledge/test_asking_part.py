@@ -15,6 +15,8 @@ from dpicl_rag.knowledge.answer_memory import asking_part, shorter_questions
         ("A lady writes: When do you open?", "When do you open?"),
         ("May I come? And when?  Bye!", "May I come? And when?"),
         ("Tell me when you open.", "Tell me when you open."),
+        ("Fällt es am 3. Dezember aus?", "Fällt es am 3. Dezember aus?"),
+        ("Kommt ihr am 3. Dezember? Ich bin da.", "Kommt ihr am 3. Dezember?"),
         ("Is it 6:40 or 7.10?", "Is it 6:40 or 7.10?"),
         ("When?  And how? ", "When?  And how? "),
         ("", ""),

@@ -118,7 +118,7 @@ def test_no_documents_and_fewer_than_workers(spread, tiny_model, tmp_path):
     "settings",
     [
         {"max_tokens": 5},
-        {"max_tokens": 6, "block_tokens": 3},
+        pytest.param({"max_tokens": 6, "block_tokens": 3}, marks=pytest.mark.heavy),
         {"labels": ("a", "b", "c")},
         {"max_tokens": 4, "agreement": "auto"},
     ],

@@ -211,8 +211,64 @@ def test_reasons_and_lists_have_several_keys_and_at_most_so_many():
     assert why.most == 2
     courses = AnswerKeys("Which courses are there on Saturdays?")
     assert courses.of("Yoga, diving, chess and aqua gymnastics on Saturdays.") == (
-        "gymnastic", "diving", "chess",
+        "yoga", "diving", "chess",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "items"),
+    [
+        (
+            "Saturday is the day of aqua gymnastics and baby swimming.",
+            "aqua gymnastics, baby swimming",
+        ),
+        ("Our Saturday programme has diving.", "diving"),
+        ("On Saturdays there is yoga or chess, at 9:30.", "yoga, chess"),
+        ("The courses are on Saturdays.", ""),
+    ],
+)
+def test_items_of_a_list_stay_whole(answer, items):
+    courses = AnswerKeys("Which courses are there on Saturdays?")
+    assert ", ".join(courses.of(answer)) == items
+    assert all(map(courses.states(answer), courses.of(answer)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "phrase"),
+    [
+        ("Zonkitis is treated with blerpox pills.", "Blerpox Pills"),
+        ("Blerpox pills", "Blerpox Pills"),
+        ("It sounds like Blue Splinter Fever to me", "Blue Splinter Fever"),
+        ("The doctor gives Toe Therapy and Warm Shoes.", "Toe Therapy and Warm Shoes"),
+        ("With PumpOMatic 3000", "PumpOMatic 3000"),
+        ("Zonkitis is treated.", None),
+        ("The.", None),
+    ],
+)
+def test_other_questions_are_answered_by_a_phrase(answer, phrase):
+    found = AnswerKeys("What is Zonkitis treated with?").of(answer, by_parts=True)
+    assert found == ((phrase,) if phrase else ())
+
+
+def test_a_name_may_have_words_of_the_question():
+    which = AnswerKeys("Which disease has sudden loss of hair?")
+    assert which.of("It is Sudden Moss Disease") == ("Sudden Moss Disease",)
+
+
+def test_words_that_say_nothing_in_another_language_are_no_name():
+    where = AnswerKeys("Wo kann man parken?")
+    assert where.of("The.", by_parts=True) == ()
+    assert where.of("The Kestrel Room") == ("Kestrel Room",)
+    assert AnswerKeys("Où est-ce ?").of("el 21") == ()
+
+
+def test_a_question_that_says_much_is_asked_of_documents_that_have_a_part_of_it():
+    much = AnswerKeys("Which disease has fever, a dry cough, red eyes and swollen feet?")
+    assert much.about("Came in with a dry cough and red eyes: moss pox.")
+    assert not much.about("Came in with a headache and a cough: it is the flu, said the doctor.")
+    assert much.about("Der Patient hatte Kopfschmerzen, und das war die Grippe.")
+    little = AnswerKeys("Which disease has fever?")
+    assert little.about("Came in with a headache: it is the flu.")
 
 
 def test_names_and_numbers_of_a_question_are_looked_for():

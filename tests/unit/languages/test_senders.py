@@ -1,0 +1,26 @@
+"""Who sent a mail: what of it is no part of what it says."""
+
+import pytest
+
+from dpicl_rag.languages.senders import without_sender
+
+BODY = "Hello,\n\nThe pool opens at 6."
+QUOTE = "On 3 May Ida wrote:\n> When?"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"{BODY}\n\nBest wishes\nIda Holm\nTel. 05552 1", BODY),
+        (f"{BODY}\n\nIda\n\n{QUOTE}", f"{BODY}\n\n{QUOTE}"),
+        (f"Subject: A\nFrom: Ida\nDate: today\n\n{BODY}\n\nIda", f"Subject: A\n\n\n{BODY}"),
+        ("name: Ida\ncity: Lund", "name: Ida\ncity: Lund"),
+        ("Subject: A\nFrom: Ida\n\nKestrel Room", "Subject: A\nFrom: Ida\n\nKestrel Room"),
+        ("It is open.\n\nCourses:\n\nDiving\nYoga", "It is open.\n\nCourses:\n\nDiving\nYoga"),
+        ("It is open.\n\nCome at six.", "It is open.\n\nCome at six."),
+        ("It is open.", "It is open."),
+        ("", ""),
+    ],
+)
+def test_what_a_mail_says(text, left):
+    assert without_sender(text) == left
