@@ -29,6 +29,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
+from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.languages import says_nothing
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.selection import Mechanism
@@ -201,7 +202,8 @@ class _Finish:
             supported = confirmed and not nothing
         elif whole and self.support is not None:
             supported = self.support.decide(tokens)
-        supported = supported and not only_repeats(self.question, text)
+        answered = answer_keys(self.question).answers(text)
+        supported = supported and answered and not only_repeats(self.question, text)
         if (nothing or only_agreement or self.config.unsupported == "refuse") and not supported:
             # Whether documents support it was not asked where the engine was gone.
             text = "" if stopped == "unavailable" else UNSUPPORTED

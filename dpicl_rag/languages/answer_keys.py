@@ -70,6 +70,7 @@ _PARTS = {
 }
 """Kinds whose keys are words of the answer, and how many of them each answer has at most."""
 
+_VALUES = (QuestionKind.TIME, QuestionKind.DATE, QuestionKind.WEEKDAY, QuestionKind.NUMBER)
 _ITEMS = re.compile(r"[,;/]|\b(?:and|or|und|oder|sowie|et|ou|y|e|o)\b", re.IGNORECASE)
 _ITEM_WORDS = 3
 _JOINING = frozenset("and of und von et de du y e di".split())  # noqa: SIM905
@@ -124,6 +125,22 @@ class AnswerKeys:
         if not found and by_parts and self.kind in (QuestionKind.PERSON, QuestionKind.PLACE):
             found = tuple(self._parts(text))
         return found[: self.most]
+
+    def answers(self, answer: str) -> bool:
+        """Whether an answer has what the question asks for: a time, a date or a number.
+
+        "The sauna is closed until 2026." tells no day; "at noon" tells a time.
+
+        Args:
+            answer: A text.
+        """
+        if self.kind not in _VALUES:
+            return True
+        words = (word.casefold() for word in _WORD.findall(_plain(answer)))
+        timed = self.kind is not QuestionKind.NUMBER and any(
+            one.is_time(word) for word in words if word not in self._asked for one in languages()
+        )
+        return timed or bool(self.of(answer))
 
     def states(self, document: str) -> Callable[[str], bool]:
         """The test whether a document states a key, in whatever form.

@@ -182,7 +182,10 @@ def test_a_written_sentence_does_not_turn_the_question_round():
     assert in_order("Ida teaches the beginners' course", "Who teaches the beginners' course?")
 
 
-SIGNED = "Subject: {0}\nFrom: Moss Hall <desk@moss.example>\n\nHello,\n\n{1}\n\nThe front desk\nMoss Hall"
+SIGNED = (
+    "Subject: {0}\nFrom: Moss Hall <desk@moss.example>\n\n"
+    "Hello,\n\n{1}\n\nThe front desk\nMoss Hall"
+)
 
 
 def test_who_sent_a_mail_is_no_answer_of_it():

@@ -278,3 +278,21 @@ def test_names_and_numbers_of_a_question_are_looked_for():
     assert not treated.about("room 4")
     assert AnswerKeys("Warum fällt das Training am Montag aus?").about("nothing of it")
     assert AnswerKeys("Is it open on Monday?").about("lundi")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "answers"),
+    [
+        ("Until when is the sauna closed?", "The sauna is closed until 2026.", False),
+        ("Until when is the sauna closed?", "Until 21 November.", True),
+        ("When does the pool open at weekends?", "The pool opens at weekends.", False),
+        ("When is lunch?", "At noon.", True),
+        ("When does it open?", "Im Frühling.", True),
+        ("How much is a ticket?", "A ticket is cheap.", False),
+        ("How much is a ticket?", "Fifteen euros.", True),
+        ("Who opens the pool?", "Nobody does.", True),
+        ("Is it open?", "It is closed.", True),
+    ],
+)
+def test_an_answer_has_what_the_question_asks_for(question, answer, answers):
+    assert AnswerKeys(question).answers(answer) is answers
