@@ -61,6 +61,7 @@ class Settings(TypedDict, total=False):
     unsupported: Unsupported
     agreement: AgreementName | None
     sentences: int
+    false_answers: float
     clip: float | None
     expert_power: float
     copy_bias: float
@@ -135,6 +136,14 @@ class PrivacyConfig(BaseModel):
     )
     sentences: int = Field(
         1, ge=1, description="Most sentences of an answer by agreement; each is another count."
+    )
+    false_answers: float = Field(
+        0.01,
+        gt=0,
+        lt=1,
+        description="Yes or no, a time, a date or a weekday comes out with this probability at "
+        "most where one document alone says one, or none. A lower one needs more documents that "
+        "agree. No matter of privacy.",
     )
     clip: float | None = Field(
         None,

@@ -163,6 +163,8 @@ class Shares:
         early_step: Of what is left of ``agreement``, the most that a count takes but for the last,
             which takes the rest.
         early_threshold: The same of the delta of thresholds.
+        steps_of_values: Of the rho of whole answers, for each count of public values: with every
+            count six times as much is spent as before it.
         counted_units: Of a count, for the number of units that are asked. What is misread grows
             with that number, by a few in a hundred of it, so its noise may be seven times as large.
         survey_words: Of a survey, for the counts of words; the rest is for the shares of themes.
@@ -191,6 +193,7 @@ class Shares:
     first_threshold_of_top: float = 0.6
     early_step: float = 0.45
     early_threshold: float = 0.1
+    steps_of_values: tuple[float, ...] = (1 / 36, 5 / 36, 5 / 6)
     counted_units: float = 0.02
     survey_words: float = 0.6
     keys: float = 0.1

@@ -19,7 +19,7 @@ from dpicl_rag.accounting import (
 )
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.prices import Price
-from dpicl_rag.answering.ladder import Ladder
+from dpicl_rag.answering.ladder import Domain, Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
@@ -35,6 +35,7 @@ from dpicl_rag.mechanisms.utilities import (
     Utility,
     Vote,
 )
+from dpicl_rag.mechanisms.value_counts import ValueCounts
 from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search
 
@@ -102,6 +103,7 @@ def planned_answer(
     booked: bool,
     proposed: bool = False,
     keys: int | None = None,
+    domain: Domain = (),
 ) -> tuple[Search, Plan[Mechanism]]:
     """The search of an answer with the noise that its share pays for, and the answer's plan.
 
@@ -111,6 +113,7 @@ def planned_answer(
         booked: Whether a ledger books the answer.
         proposed: Whether public knowledge proposes an answer, which is counted too.
         keys: Of one unit, at most, where keys alone are counted and not whole sentences first.
+        domain: All keys that there may be, the likelier ones first; nothing where no list has them.
     """
     part = SHARES.search_beside_agreement
     if config.agreement == "off":
@@ -119,7 +122,9 @@ def planned_answer(
     price = search.rho(config.adjacency)
     # A proposal, and what is drawn.
     counts = int(proposed) + int(config.agreement != "only")
-    return search, answer_plan(config, search.stability, price, counts, booked=booked, keys=keys)
+    return search, answer_plan(
+        config, search.stability, price, counts, booked=booked, keys=keys, domain=domain
+    )
 
 
 def answer_plan(
@@ -130,6 +135,7 @@ def answer_plan(
     *,
     booked: bool = False,
     keys: int | None = None,
+    domain: Domain = (),
 ) -> Plan[Mechanism]:
     """The plan of an answer of up to ``max_tokens`` draws.
 
@@ -140,6 +146,7 @@ def answer_plan(
         counts: Of support, at most.
         booked: Whether a ledger books what thresholds cost.
         keys: See `planned_answer`.
+        domain: See `planned_answer`.
 
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
@@ -154,6 +161,8 @@ def answer_plan(
     beside = search_rho + (0.0 if support is None else counts * support.rho)
     delta = config.threshold_delta(booked=booked)
     ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked, keys=keys)
+    if ladder is not None and domain and not _counts_once(config, booked=booked):
+        ladder = ladder.or_values(ladder.rho, domain, config.false_answers)
     individual = accounts_individually(config, _to_experts(config, stability))
     if ladder is not None and not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
@@ -200,7 +209,9 @@ def answer_plan(
     if keys is None or not _counts_once(config, booked=booked):
         return plan
     beside = search_rho + support_rho
-    return _or_selected(plan, _budget(config, stability, beside, config.delta), keys)
+    return _counted_once(
+        plan, _budget(config, stability, beside, config.delta), keys, domain, config.false_answers
+    )
 
 
 def label_plan(
@@ -245,11 +256,13 @@ def label_plan(
 def _agreement(ladder: Ladder, delta: float, sentences: int = 1) -> Price:
     steps = " or ".join(str(step.threshold) for step in reversed(ladder.steps))
     what = f"released where about {steps} say so"
+    if isinstance(step := ladder.steps[-1], ValueCounts):
+        what += f": counts over a public list of answers; without it {ladder.instead_of} must"
+        return Price("agreement", sentences * ladder.rho, what)
     if ladder.instead_of is not None:
-        epsilon = ladder.steps[-1].epsilon
         what += (
-            f": optimal selection, epsilon {epsilon:.4g}; Gaussian noise, which costs less where "
-            f"answers are summed up, needs {ladder.instead_of}"
+            f": optimal selection, epsilon {step.epsilon:.4g}; Gaussian noise, which costs less "
+            f"where answers are summed up, needs {ladder.instead_of}"
         )
     return Price("agreement", sentences * ladder.rho, what, delta)
 
@@ -259,16 +272,24 @@ def _counts_once(config: PrivacyConfig, *, booked: bool) -> bool:
     return config.agreement == "only" and config.sentences == 1 and not booked
 
 
-def _or_selected(plan: Plan[Mechanism], budget: Budget, keys: int) -> Plan[Mechanism]:
-    """The same plan, or one whose keys are selected where that needs fewer units.
+def _counted_once(
+    plan: Plan[Mechanism], budget: Budget, keys: int, domain: Domain, false: float
+) -> Plan[Mechanism]:
+    """The same plan, or one with a count that only an answer alone may have, for fewer units.
 
     Args:
         plan: With a count of keys, and without tokens.
         budget: Of the answer, with what is released before the count as its search.
         keys: Of one unit, at most.
+        domain: See `planned_answer`.
+        false: See `ValueCounts`.
     """
-    ladder = None if plan.ladder is None else plan.ladder.or_selected(budget, keys)
-    if ladder is None or ladder is plan.ladder:
+    if plan.ladder is None:
+        return plan
+    ladder = plan.ladder.or_selected(budget, keys)
+    if domain:
+        ladder = ladder.or_values_once(budget, domain, false)
+    if ladder is plan.ladder:
         return plan
     before = [part for part in plan.parts if part.name in ("search", "support")]
     parts = (*before, _agreement(ladder, sum(step.delta for step in ladder.steps)))

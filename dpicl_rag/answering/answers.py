@@ -64,8 +64,9 @@ def plan_of_answer(
     """The plan of an answer, and about how many units are read for it."""
     search, config = _shaped(run.search(documents), run)
     run = replace(run, config=config)
-    keys = run.question(plain(request.question or "?")).keys_counted
-    search, plan = planned_answer(run.config, search, booked=run.booked, keys=keys)
+    asked = run.question(plain(request.question or "?"))
+    keys, domain = asked.keys_counted, asked.domain_counted
+    search, plan = planned_answer(run.config, search, booked=run.booked, keys=keys, domain=domain)
     return plan, search.aim
 
 
@@ -95,8 +96,14 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
     sought = question
     if informed and not fresh and config.unsupported != "ignore":
         proposal, sought = proposal_for(asked, memory, informed_model, informed, known)
-    proposed, keys = proposal is not None, asked.keys_counted
-    search, plan = planned_answer(config, search, booked=run.booked, proposed=proposed, keys=keys)
+    search, plan = planned_answer(
+        config,
+        search,
+        booked=run.booked,
+        proposed=proposal is not None,
+        keys=asked.keys_counted,
+        domain=asked.domain_counted,
+    )
     plan.warn_of_few_units(search)
     others = wordings(question, model)[1:] if asked.silent else ()
     experts = run.experts((sought, *others), search, plan, asked.digest, reading)

@@ -14,14 +14,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 
 from dpicl_rag.accounting.budget import SHARES, Budget
+from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.private_counts import Agreement, TopCount
+from dpicl_rag.mechanisms.value_counts import ValueCounts
 from dpicl_rag.retrieval.base import NoisyCount
 
 _MOSTLY = 0.9
@@ -29,6 +31,13 @@ _MOSTLY = 0.9
 _REACH = 5  # sigmas of the top count that are looked at; more are of no weight
 
 _FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tried
+
+
+KeyCounts = Agreement | ValueCounts
+"""Counts of keys: of those that occur, or of a public list."""
+
+Domain = Sequence[tuple[str, ...]]
+"""Public values, the likelier ones first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +50,11 @@ class Ladder:
         least: The least top count with which steps are tried.
         stability: From the corpus to the experts.
         adjacency: Of corpora.
-        single: Whether there is one step, for keys alone. Else whole sentences are counted first.
-        instead_of: Units that a count with Gaussian noise needs, where another took its place.
+        single: Whether keys alone are counted. Else whole sentences are counted first.
+        instead_of: Units that a dearer count needs, where another took its place.
     """
 
-    steps: tuple[Agreement, ...]
+    steps: tuple[KeyCounts, ...]
     top: TopCount | None
     least: int
     stability: Stability
@@ -100,6 +109,41 @@ class Ladder:
             return self
         return replace(self, steps=(step,), instead_of=self.units)
 
+    def or_values(self, rho: float, domain: Domain, false: float) -> Ladder:
+        """The same counts, or those of a public list where no more units are needed for them.
+
+        Of a list few are needed, so a top count would tell too little.
+
+        Args:
+            rho: zCDP rho of all steps.
+            domain: The list.
+            false: See `ValueCounts`; of all steps together.
+        """
+        shares, given = SHARES.steps_of_values, (self.stability, self.adjacency)
+        own = rho * (1 - 1e-9)
+        steps = tuple(
+            ValueCounts.within(share * own, domain, false / len(shares), *given) for share in shares
+        )
+        return self._or(steps)
+
+    def or_values_once(self, budget: Budget, domain: Domain, false: float) -> Ladder:
+        """The same count, or a purely private one of a public list, if no more units are needed.
+
+        Args:
+            budget: See `or_selected`.
+            domain: The list.
+            false: See `ValueCounts`.
+        """
+        given = budget.stability, budget.adjacency
+        step = ValueCounts.pure(budget.pure_epsilon(zcdp), domain, false, *given)
+        return self if step is None else self._or((step,))
+
+    def _or(self, steps: tuple[ValueCounts, ...]) -> Ladder:
+        units = self.units
+        if _units_for(steps) > units:
+            return self
+        return replace(self, steps=steps, top=None, least=0, single=True, instead_of=units)
+
     @staticmethod
     def behind_top_count(
         rho: float,
@@ -134,7 +178,7 @@ class Ladder:
         """Number of units that must say the same, so that it is released 9 times in 10."""
         return _units_behind(self) if self.top else _units_for(self.steps)
 
-    def after(self, count: int) -> tuple[Agreement, ...]:
+    def after(self, count: int) -> tuple[KeyCounts, ...]:
         """The steps that a top count leaves, of the same price at most; none where it is too low.
 
         Args:
@@ -153,7 +197,7 @@ class Ladder:
         steps = _steps(last.rho, last.delta, min(low, lowest), self.stability, self.adjacency)
         return steps if len(steps) > 1 else self.steps
 
-    def _lowest_first(self, last: Agreement) -> float:
+    def _lowest_first(self, last: KeyCounts) -> float:
         """The least number at the first of several steps that such a price pays for."""
         scale = self.stability.votes_l2(self.adjacency)
         # Rounded up, so that the price is not above its share.
@@ -169,7 +213,7 @@ def _units_behind(ladder: Ladder) -> int:
     drawn = [(at, noise.tail(at) - noise.tail(at + 1)) for at in range(-reach, reach + 1)]
 
     def released(units: int) -> float:
-        chances: dict[tuple[Agreement, ...], float] = defaultdict(float)
+        chances: dict[tuple[KeyCounts, ...], float] = defaultdict(float)
         for at, chance in drawn:
             chances[left(units + at)] += chance
         return math.fsum(chance * _released(steps, units) for steps, chance in chances.items())
@@ -182,7 +226,7 @@ def _tail(delta: float) -> float:
     return -NormalDist().inv_cdf(SHARES.early_threshold * delta)
 
 
-def _units_for(steps: tuple[Agreement, ...]) -> int:
+def _units_for(steps: tuple[KeyCounts, ...]) -> int:
     return _least(lambda units: _released(steps, units))
 
 
@@ -194,9 +238,10 @@ def _least(released: Callable[[int], float]) -> int:
     return bisect_left(range(high), _MOSTLY, lo=high // 2 + 1, key=released)
 
 
-def _released(steps: tuple[Agreement, ...], units: int) -> float:
-    """Probability that one of some steps releases what so many units say."""
-    return 1 - math.prod(1 - step.chance(units) for step in steps)
+def _released(steps: tuple[KeyCounts, ...], units: int) -> float:
+    """Probability that one of some steps releases what so many units say, at least."""
+    reached = 1 - math.prod(1 - step.chance(units) for step in steps)
+    return reached * (1 - sum(step.false for step in steps if isinstance(step, ValueCounts)))
 
 
 def _steps(

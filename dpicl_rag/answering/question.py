@@ -63,6 +63,11 @@ class Question:
             return None
         return answer_keys(self.text).most
 
+    @property
+    def domain_counted(self) -> tuple[tuple[str, ...], ...]:
+        """All keys that there may be, the likelier ones first; none where they have no list."""
+        return () if self.keys_counted is None else answer_keys(self.text).domain
+
     @cached_property
     def allowance(self) -> int:
         """Tokens that an expert reads of its unit."""

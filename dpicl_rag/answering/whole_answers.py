@@ -144,8 +144,9 @@ class WholeAnswer:
         may not; so these are counted at the later ones, and by a top count. Of keys of which an
         expert has one alone, the largest is the answer; of several, all that are released.
         """
-        keys = [() if one is None else one.keys for one in votes]
         steps = self._ladder.steps
+        # What stands outside a public domain is no vote, and pays nothing.
+        keys = [() if one is None else steps[-1].counted(one.keys) for one in votes]
         if (top := self._ladder.top) is not None:
             if not self._spend.can_count(top.rho):
                 return []
@@ -154,7 +155,7 @@ class WholeAnswer:
         for at, step in enumerate(steps):
             if not self._spend.can_count(step.rho):
                 return []
-            held = keys if at or len(steps) == 1 else whole
+            held = keys if at or self._ladder.single or len(steps) == 1 else whole
             agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
             if agreed:
                 return agreed if step.keys > 1 else agreed[:1]

@@ -107,7 +107,7 @@ _OF_ALL = ("epsilon", "delta", "accounting", "utility", "unit_tokens")
 SettingOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, _OF_ALL)]
 """Settings of labels and counts that were made, by name."""
 
-ANSWER_SETTINGS = (*_OF_ALL, "unsupported", "agreement", "max_tokens")
+ANSWER_SETTINGS = (*_OF_ALL, "unsupported", "agreement", "false_answers", "max_tokens")
 
 AnswerOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ANSWER_SETTINGS)]
 """Settings of answers that were made, by name."""

@@ -8,12 +8,17 @@ key is a function of the question and of one answer alone.
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 
+from dpicl_rag.languages.answer_domains import (
+    answer_domain,
+    day_form,
+    time_form,
+    weekday_form,
+)
 from dpicl_rag.languages.languages import (
     Language,
     QuestionKind,
@@ -89,6 +94,7 @@ class AnswerKeys:
         language: Of the question.
         most: Keys that one answer has at most.
         by_value: Whether they are values of a kind, such as times, and not words of the answer.
+        domain: All keys that there may be, the likelier ones first; none without a public list.
     """
 
     def __init__(self, question: str) -> None:
@@ -96,6 +102,7 @@ class AnswerKeys:
         self.kind = self.language.kind(question)
         self.most = _PARTS.get(self.kind, 1)
         self.by_value = self.kind not in _PARTS
+        self.domain = answer_domain(self.kind, self.language)
         self._asked = frozenset(word.casefold() for word in _WORD.findall(question))
         self._asked_stems = frozenset(map(self.language.stem, self._asked))
         self._asked_content = frozenset(
@@ -280,42 +287,33 @@ class AnswerKeys:
     def _times(self, text: str) -> Iterator[str]:
         for language in self._languages():
             for hour, minute in language.times_in_words(text):
-                yield f"{hour}:{minute:02d}"
+                yield time_form(hour, minute)
         digits = in_digits(text, self.language.code)
         each = (_CLOCK.finditer(text), _FULL_HOUR.finditer(text), _BARE_HOUR.finditer(digits))
         for found in chain(*each):
             parts = found.groupdict()
             hour, half = int(parts["hour"]), (parts.get("half") or "").lower()
             hour = hour % 12 + 12 * (half == "p") if half else hour
-            yield f"{hour}:{parts.get('minute') or '00'}"
+            yield time_form(hour, int(parts.get("minute") or 0))
 
     def _dates(self, text: str) -> Iterator[str]:
         for language in self._languages():
-            yield from filter(None, (self._date(*found) for found in language.dates(text)))
+            yield from filter(None, (self._day(*found) for found in language.dates(text)))
         for found in (*_ISO_DATE.finditer(text), *_NUMERIC_DATE.finditer(text)):
-            if date := self._date(int(found["month"]), int(found["day"])):
+            if date := self._day(int(found["month"]), int(found["day"])):
                 yield date
         yield from self._weekdays(text)
         yield from self._times(text)
 
-    def _date(self, month: int, day: int) -> str | None:
-        from babel.dates import format_skeleton
-
-        try:
-            date = datetime.date(2024, month, day)  # a leap year
-        except ValueError:
-            return None
-        return str(format_skeleton("MMMMd", date, locale=self.language.locale))
+    def _day(self, month: int, day: int) -> str | None:
+        return day_form(month, day, self.language)
 
     def _weekdays(self, text: str) -> Iterator[str]:
-        from babel.dates import get_day_names
-
-        names = get_day_names("wide", locale=self.language.locale)
         words = _WORD.findall(text.casefold())
         for language in self._languages():
             for word in words:
                 if word in language.weekdays:
-                    yield str(names[language.weekdays[word] - 1])
+                    yield weekday_form(language.weekdays[word], self.language)
 
     def _amounts(self, text: str, language: Language) -> Iterator[str]:
         text = in_digits(text, language.code)

@@ -18,6 +18,12 @@ from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import Randomness
 
+_MOSTLY = 0.95  # of noise is within its reach
+_INTERVAL = 1.96  # sigmas: the same of normal noise
+
+# Above the rounding of exponentials (their arguments are below 1,000) and of their sums.
+_ROUNDED_UP = 1 + 1e-11
+
 
 def rounded_up(value: Fraction) -> float:
     """The nearest float that is not below a number."""
@@ -47,6 +53,42 @@ class DiscreteLaplace:
 
     def __repr__(self) -> str:
         return f"DiscreteLaplace(epsilon={float(self.epsilon):g})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DiscreteLaplace) and other.epsilon == self.epsilon
+
+    def __hash__(self) -> int:
+        return hash(self.epsilon)
+
+    @property
+    def reach(self) -> int:
+        """The noise is at most this, 95 times in 100."""
+        return self.least((1 - _MOSTLY) / 2) - 1
+
+    def tail(self, least: int) -> float:
+        """Probability that the noise is ``least`` or more; rounded up.
+
+        Args:
+            least: A whole number.
+        """
+        if least <= 0:
+            return min(1.0, (1.0 - self.tail(1 - least)) * _ROUNDED_UP)
+        epsilon = float(self.epsilon)
+        return math.exp(-epsilon * least) / (1 + math.exp(-epsilon)) * _ROUNDED_UP + math.ulp(0.0)
+
+    def least(self, probability: float) -> int:
+        """The least number, 1 or more, that noise reaches with such a probability at most.
+
+        Args:
+            probability: Above 0.
+        """
+        epsilon = float(self.epsilon)
+        about = (-math.log(probability) - math.log1p(math.exp(-epsilon))) / epsilon
+        # Rounding may have put it one too high.
+        least = max(1, math.ceil(about) - 1)
+        while self.tail(least) > probability:
+            least += 1
+        return least
 
     def draw(self, randomness: Randomness) -> int:
         """Draw the noise."""
@@ -82,13 +124,6 @@ def bernoulli_exp(exponent: Fraction, randomness: Randomness) -> bool:
     while randomness.below(exponent.denominator * round_) < exponent.numerator:
         round_ += 1
     return round_ % 2 == 1
-
-
-_MOSTLY = 0.95  # of noise is within its reach
-_INTERVAL = 1.96  # sigmas: the same of normal noise
-
-# Above the rounding of exponentials (their arguments are below 1,000) and of their sums.
-_ROUNDED_UP = 1 + 1e-11
 
 
 class DiscreteGaussian:

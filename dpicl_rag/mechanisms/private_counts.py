@@ -123,6 +123,10 @@ class Agreement:
         """Probability that what so many units hold is released; rounded up."""
         return self.noise.tail(self.threshold - units)
 
+    def counted(self, keys: Sequence[str]) -> Sequence[str]:
+        """The keys of one unit that count: all."""
+        return keys
+
     def draw(self, held: Sequence[Sequence[str]], randomness: Randomness) -> list[Agreed]:
         """Draw every count, and release the keys that reach the threshold, the largest first.
 

@@ -56,7 +56,7 @@ def test_a_unit_moves_its_own_keys_by_one_and_pays_for_them(counted, word, quest
     assert with_it["able"].sum() == sum(with_it["keys"].values())
 
 
-@pytest.mark.parametrize(("question", "keys"), [(LIST, 3), ("Why?", 2), ("When is it?", 1)])
+@pytest.mark.parametrize(("question", "keys"), [(LIST, 3), ("Why?", 2), ("Who is it?", 1)])
 def test_noise_is_that_of_the_keys_that_a_unit_may_have(tmp_path, question, keys):
     request = Request.of("answer", question=question)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:

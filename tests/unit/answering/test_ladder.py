@@ -6,13 +6,15 @@ import pytest
 import torch
 
 from dpicl_rag.accounting.budget import SHARES
-from dpicl_rag.accounting.conversion import rho_to_delta
+from dpicl_rag.accounting.conversion import rho_to_delta, rho_to_epsilon
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
+from dpicl_rag.mechanisms.value_counts import ValueCounts
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 
@@ -173,3 +175,68 @@ def test_without_agreement_there_is_none_and_epsilon_is_converted_at_the_whole_d
     assert answer_plan(off, DIRECT, 0.0).ladder is None
     assert off.rho(booked=True) > on.rho(booked=True) > on.rho(booked=False)
     assert off.threshold_delta(booked=True) == off.threshold_delta(booked=False) == 0.0
+
+
+OPEN, DAY, HOUR, WHEN = "Is it open?", "On which day?", "When does it open?", "Until when?"
+
+
+@pytest.mark.parametrize(
+    ("question", "booked", "units"),
+    [
+        (OPEN, False, (2, 3, 5, 9)),
+        (DAY, False, (2, 3, 6, 10)),
+        (HOUR, False, (2, 4, 8, 14)),
+        (WHEN, False, (2, 4, 8, 16)),
+        (OPEN, True, (5, 8, 12, 21)),
+        (DAY, True, (5, 8, 12, 23)),
+        (HOUR, True, (5, 8, 14, 26)),
+        (WHEN, True, (5, 9, 15, 28)),
+    ],
+)
+def test_so_few_are_enough_where_all_answers_are_listed(question, booked, units):
+    found = []
+    for epsilon in (8, 4, 2, 1):
+        config = PrivacyConfig.create(epsilon=epsilon, agreement="only")
+        search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=booked))
+        plan = answer_plan(
+            config, DIRECT, search, 0, booked=booked, keys=1, domain=answer_keys(question).domain
+        )
+        steps = plan.ladder.steps
+        assert all(isinstance(step, ValueCounts) for step in steps)
+        assert search + plan.agreement_rho <= plan.rho
+        assert plan.threshold_delta == 0.0
+        # All steps together give at most one false answer in a hundred.
+        assert math.fsum(step.false for step in steps) <= 0.01 * (1 + 1e-12)
+        found.append(plan.ladder.units)
+        for number, enough in ((found[-1], True), (found[-1] - 1, False)):
+            missed = math.prod(1 - step.noise.tail(step.threshold - number) for step in steps)
+            assert ((1 - missed) * 0.99 >= 0.9) is enough
+    assert tuple(found) == units
+
+
+def test_without_a_ledger_epsilon_is_what_the_search_leaves():
+    config = PrivacyConfig.create(epsilon=2, agreement="only")
+    (step,) = answer_plan(
+        config, DIRECT, 0.005, 0, keys=1, domain=answer_keys(OPEN).domain
+    ).ladder.steps
+    assert rho_to_epsilon(0.005, config.delta) + step.epsilon <= 2 + 1e-12
+    (step,) = answer_plan(
+        config, DIRECT, 0.0, 0, keys=1, domain=answer_keys(OPEN).domain
+    ).ladder.steps
+    assert step.epsilon == 2.0
+    # Where tokens may follow, or more sentences, the count is one of several.
+    for more in ({"agreement": "auto"}, {"sentences": 2}):
+        several = PrivacyConfig.create(**{"epsilon": 2, "agreement": "only", **more})
+        plan = answer_plan(several, DIRECT, 0.005, 0, keys=1, domain=answer_keys(OPEN).domain)
+        assert all(step.epsilon is None for step in plan.ladder.steps)
+        assert plan.rho == several.rho(booked=False)
+
+
+def test_a_list_that_needs_more_than_rare_keys_is_not_taken():
+    config = PrivacyConfig.create(epsilon=2, agreement="only", false_answers=1e-30)
+    for booked in (False, True):
+        plan = answer_plan(
+            config, DIRECT, 0.005, 0, booked=booked, keys=1, domain=answer_keys(WHEN).domain
+        )
+        assert not isinstance(plan.ladder.steps[-1], ValueCounts)
+        assert plan.threshold_delta > 0

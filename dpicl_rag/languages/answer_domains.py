@@ -1,0 +1,79 @@
+"""Public domains of answers: all that may answer a question of some kinds.
+
+Yes or no, a weekday, a time of day, a day of the year: there all answers are known before a
+document is read, in the one form that `AnswerKeys` gives them. Names, reasons and amounts have no
+such list: what an amount counts are words.
+"""
+
+from __future__ import annotations
+
+import datetime
+from functools import cache
+
+from dpicl_rag.languages.languages import Language, QuestionKind
+
+_LEAP_YEAR = 2024
+
+
+@cache
+def answer_domain(kind: QuestionKind, language: Language) -> tuple[tuple[str, ...], ...]:
+    """All answers of a kind in groups, the likelier ones first; none where they have no list.
+
+    People write most times in tens and quarters of an hour. "8:07" is in the second group.
+
+    Args:
+        kind: Of answer.
+        language: Of the question.
+    """
+    match kind:
+        case QuestionKind.YES_OR_NO:
+            return (tuple(sorted(word.capitalize() for word in language.yes | language.no)),)
+        case QuestionKind.WEEKDAY:
+            return (_weekdays(language),)
+        case QuestionKind.TIME:
+            return _times()
+        case QuestionKind.DATE:
+            # "When" is answered by a day, a weekday or a time.
+            usual, odd = _times()
+            return (*_days(language), *_weekdays(language), *usual), odd
+    return ()
+
+
+def weekday_form(weekday: int, language: Language) -> str:
+    """A weekday in a language; Monday is 1."""
+    from babel.dates import get_day_names
+
+    return str(get_day_names("wide", locale=language.locale)[weekday - 1])
+
+
+def day_form(month: int, day: int, language: Language) -> str | None:
+    """A day of the year in a language; None where there is none."""
+    from babel.dates import format_skeleton
+
+    try:
+        date = datetime.date(_LEAP_YEAR, month, day)
+    except ValueError:
+        return None
+    return str(format_skeleton("MMMMd", date, locale=language.locale))
+
+
+def time_form(hour: int, minute: int) -> str:
+    """A time of day in all languages."""
+    return f"{hour}:{minute:02d}"
+
+
+def _weekdays(language: Language) -> tuple[str, ...]:
+    return tuple(weekday_form(weekday, language) for weekday in range(1, 8))
+
+
+def _days(language: Language) -> tuple[str, ...]:
+    every = (day_form(month, day, language) for month in range(1, 13) for day in range(1, 32))
+    return tuple(day for day in every if day is not None)
+
+
+def _times() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of full tens and quarters, midnight at both ends of a day, and all others."""
+    every = [(hour, minute) for hour in range(24) for minute in range(60)]
+    usual = [time_form(*at) for at in every if at[1] % 10 == 0 or at[1] % 15 == 0]
+    odd = [time_form(*at) for at in every if at[1] % 10 and at[1] % 15]
+    return (*usual, time_form(24, 0)), tuple(odd)
