@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 65_800
+MOST_LINES = 66_000
 MOST_FILES = 335
 LONGEST = 450
 SHARED_FILES = {"base.py"}
