@@ -137,6 +137,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
     )
     finish = _Finish(
         question=question,
+        examples=asked.shown,
         config=config,
         spend=spend,
         corpus=corpus,
@@ -165,6 +166,7 @@ class _Finish:
 
     Attributes:
         question: What was asked.
+        examples: Answers that its prompt showed.
         config: The settings.
         spend: Of the answer; no documents are kept by it.
         corpus: Whose budget paid.
@@ -177,6 +179,7 @@ class _Finish:
     """
 
     question: str
+    examples: str
     config: PrivacyConfig
     spend: PrivacyFilter
     corpus: str
@@ -203,7 +206,7 @@ class _Finish:
         elif whole and self.support is not None:
             supported = self.support.decide(tokens)
         answered = answer_keys(self.question).answers(text)
-        supported = supported and answered and not only_repeats(self.question, text)
+        supported = supported and answered and not only_repeats(self.question, text, self.examples)
         if (nothing or only_agreement or self.config.unsupported == "refuse") and not supported:
             # Whether documents support it was not asked where the engine was gone.
             text = "" if stopped == "unavailable" else UNSUPPORTED

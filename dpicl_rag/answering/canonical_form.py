@@ -207,7 +207,8 @@ def vote_for(
         of_question = answer_keys(question)
         short = key if asks_how(question) else short_form(key, asked, of_question.language)
         if of_question.by_value or by_parts:
-            if keys := of_question.of(sentence, by_parts=by_parts):
+            found = of_question.parts if by_parts else of_question.of
+            if keys := found(sentence, by_parts=by_parts):
                 return SentenceVote(key, keys, words, content_words(" ".join(keys)), of_kind=True)
             if by_parts:
                 return None  # it is no answer of the kind that was asked for

@@ -48,6 +48,11 @@ class Question:
         """The template of its prompt, with the examples that are shown for it."""
         return self.template.silent_for(self.text) if self.silent else self.template
 
+    @property
+    def shown(self) -> str:
+        """Answers of those examples."""
+        return " ".join(one.answer for one in self.shown_template.examples)
+
     @cached_property
     def prompt(self) -> Prompt:
         """Text around a document."""

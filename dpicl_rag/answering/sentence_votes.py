@@ -10,7 +10,7 @@ to what the model says alone. Each vote is a function of the expert's own unit a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -180,7 +180,8 @@ class _Document:
             if not vote.of_kind:
                 return vote.within(self.words)
             states = self.keys.states(self.text)
-            return vote.within(self.words, lambda key: states(key) and not self._signs(key))
+            stated = vote.within(self.words, lambda key: states(key) and not self._signs(key))
+            return None if stated is None else replace(stated, keys=stated.keys[: self.keys.most])
         except Exception:
             return None  # one unit's words
 
@@ -202,7 +203,7 @@ def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteRe
         form,
         bare.log_prob,
         config.stop,
-        shown=content_words(" ".join(one.answer for one in question.shown_template.examples)),
+        shown=content_words(question.shown),
         silent=question.silent,
     )
 

@@ -122,11 +122,15 @@ class AnswerKeys:
             answer: One sentence.
             by_parts: Whether a person or place without a name is a word: "the caretaker".
         """
+        return self.parts(answer, by_parts=by_parts)[: self.most]
+
+    def parts(self, answer: str, *, by_parts: bool = False) -> tuple[str, ...]:
+        """All that may be keys, the best first, of which a document may state others; see `of`."""
         text = _plain(answer)
         found = tuple(dict.fromkeys(self._found(text)))
         if not found and by_parts and self.kind in (QuestionKind.PERSON, QuestionKind.PLACE):
             found = tuple(self._parts(text))
-        return found[: self.most]
+        return found[:1] if self.by_value else found
 
     def answers(self, answer: str) -> bool:
         """Whether an answer has what the question asks for: a time, a date or a number.

@@ -218,3 +218,11 @@ def test_a_sentence_that_does_not_end_has_the_keys_before_its_last_word():
 
     assert vote("The pool opens at 6:45 on") == ("6:45",)
     assert vote("The pool opens at 6:45") is None
+
+
+def test_words_that_a_document_lacks_take_the_place_of_no_key():
+    (found,) = votes(
+        "Why is the sauna closed?",
+        ("It is the floor: the sauna gets new tiles.", "Because the floor is retiled with tiles."),
+    )
+    assert found == ("floor", "tile")

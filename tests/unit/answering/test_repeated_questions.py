@@ -26,3 +26,11 @@ from dpicl_rag.answering.repeated_questions import only_repeats
 )
 def test_what_has_no_word_of_its_own_only_repeats(question, answer, repeats):
     assert only_repeats(question, answer) == repeats
+
+
+def test_an_answer_that_begins_with_a_worked_example_repeats_it():
+    shown = "The snail eats only moss. The kite is teal."
+    question = "Which courses are there?"
+    assert only_repeats(question, "The kite is teal. The course is yoga.", shown)
+    assert not only_repeats(question, "Yoga. The kite is teal.", shown)
+    assert not only_repeats(question, "The kite course.", "The snail eats only moss.")
