@@ -176,30 +176,42 @@ class AnswerKeys:
                 return lambda key: key.split()[0] in numbers
         return frozenset(self._found(text)).__contains__
 
-    def about(self, document: str) -> bool:
-        """Test for what a document that answers has of the question: its names and numbers.
+    def has_names(self, document: str) -> bool:
+        """Test for the names and numbers of the question, without which nothing is said of them.
 
-        Of a question that says much it has a part of all words, too, if it is in its language:
-        "Which disease has fever, a cough and red eyes?" In German every noun has a capital, so of a
-        German question only numbers are known. Months and weekdays are written in each language by
-        themselves.
+        In German every noun has a capital, so of a German question only numbers are known. Months,
+        weekdays, languages and countries are written in each language by themselves, and a text
+        in German need not say so.
 
         Args:
             document: A unit's text.
         """
-        text = _plain(document)
-        stems = frozenset(map(self.language.stem, _WORD.findall(text.casefold())))
-        if not self._asked_names <= stems:
-            return False
+        return self._asked_names <= self._stems(document)
+
+    def about(self, document: str) -> bool:
+        """Test for what a document that answers has of the question: see `has_names`.
+
+        Of a question that says much it has a part of all words, too, if it is in its language:
+        "Which disease has fever, a cough and red eyes?"
+
+        Args:
+            document: A unit's text.
+        """
         said = len(self._asked_content)
-        if said < _MUCH or language_of(text) is not self.language:
+        if not self.has_names(document):
+            return False
+        if said < _MUCH or language_of(document) is not self.language:
             return True
-        return len(self._asked_content & stems) >= _SHARED * said
+        return len(self._asked_content & self._stems(document)) >= _SHARED * said
+
+    def _stems(self, document: str) -> frozenset[str]:
+        return frozenset(map(self.language.stem, _WORD.findall(_plain(document).casefold())))
 
     def _names_asked(self, question: str) -> Iterator[str]:
         for at, word in enumerate(_WORD.findall(question)):
             folded = word.casefold()
-            if folded in self.language.function_words or self.language.is_date(folded):
+            known = folded in self.language.function_words or self.language.is_date(folded)
+            if known or self.language.is_language_or_country(folded):
                 continue
             name = at > 0 and word[:1].isupper() and not self.language.nouns_have_capitals
             if name or any(map(str.isdigit, word)):

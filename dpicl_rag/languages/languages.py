@@ -122,6 +122,10 @@ class Language:
         """True of names of months and what is short for them, in small letters."""
         return word in self._months
 
+    def is_language_or_country(self, word: str) -> bool:
+        """True of names of languages and countries, in small letters."""
+        return word in _languages_and_countries(self.code)
+
     def begins_month(self, letters: str) -> bool:
         """True of the first letters of a month's name, and of all of it."""
         return any(month.startswith(letters) for month in self._months)
@@ -248,6 +252,16 @@ class FollowUp:
 def follow_ups(language: str) -> tuple[FollowUp, ...]:
     """Examples of last questions of conversations, in a language."""
     return tuple(FollowUp(**each) for each in _data("follow_ups.toml")[language])
+
+
+@cache
+def _languages_and_countries(code: str) -> frozenset[str]:
+    from babel import Locale
+
+    locale = Locale(code)
+    return frozenset(
+        name.casefold() for name in (*locale.languages.values(), *locale.territories.values())
+    )
 
 
 def is_function_word(word: str) -> bool:

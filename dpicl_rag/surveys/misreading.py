@@ -39,8 +39,8 @@ def corrected(
     found, asked = yes / rate, max(0.0, units / rate)
     wrong_no = 1 - reading.no.mean
     # Fewer than are usually misread are none: at this question fewer were misread.
-    said = min(max(0.0, (found - wrong_no * asked) / reading.youden), asked)
-    silent = asked - said
+    said = max(0.0, (found - wrong_no * asked) / reading.youden)
+    silent = max(0.0, asked - said)  # of few units their number is the noisier one
     variance = (
         (noise.sigma**2 + wrong_no**2 * noise_of_units.sigma**2) / rate**2
         + (said * reading.yes.mean + silent * wrong_no) * (1 - rate) / rate

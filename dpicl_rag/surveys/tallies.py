@@ -29,6 +29,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.turns import give_way
+from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
@@ -81,7 +82,7 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
             labels, prompt = LABELS, how.prompt(run.model, question)
             opinion = partial(says_yes, least=reading.least)
         asked = _asked(request, labels, documents, run, prompt, opinion, count_plan)
-        counts = noisy_yes(asked.experts, asked.said, run.randomness)
+        counts = noisy_yes(asked.experts, asked.said, run.randomness, _names_in(question))
         noise, rate = asked.experts.mechanism, asked.experts.rate
         if reading is None:
             found = Estimate.of(counts[0], noise.noise, rate)
@@ -197,22 +198,46 @@ def noisy_counts(
 
 
 def noisy_yes(
-    experts: Experts[YesCount], said: Callable[[], torch.Tensor], randomness: Randomness
+    experts: Experts[YesCount],
+    said: Callable[[], torch.Tensor],
+    randomness: Randomness,
+    named: Callable[[Sequence[str]], bool],
 ) -> tuple[int, int]:
-    """Noisy counts of the units that say yes, and of all that are asked; as `noisy_counts`.
+    """Noisy counts of the units that say yes, and of all that may; as `noisy_counts`.
 
-    A unit that says no moves, and pays for, the second alone.
+    A unit that says no moves, and pays for, the second alone; one that lacks the names of the
+    question, neither.
+
+    Args:
+        experts: The units, and how they pay.
+        said: Reads them: whether each says yes, bool [n, 1]. Private.
+        randomness: Where the noise comes from.
+        named: Whether a unit's passages have the names of the question.
     """
     noise = experts.mechanism
     with experts.paying():
         _require_payable(experts)
         with enough_memory():
             yes = said()[:, 0]
-        units = experts.spend.pay_votes(noise.units.rho, torch.ones_like(yes), 0.0)
+        may = torch.tensor([named(own) for own in experts.passages], dtype=torch.bool)
+        units = experts.spend.pay_votes(noise.units.rho, may, 0.0)
         yes = experts.spend.pay_votes(noise.said.rho, yes & units, 0.0)
         [found] = noise.said.draw([int(yes.sum())], randomness)
         [asked] = noise.units.draw([int(units.sum())], randomness)
         return found, asked
+
+
+def _names_in(question: str) -> Callable[[Sequence[str]], bool]:
+    """The test whether passages of a unit have the names of a question. No unit is an error."""
+    keys = answer_keys(question)
+
+    def named(passages: Sequence[str]) -> bool:
+        try:
+            return keys.has_names("\n".join(passages))
+        except Exception:
+            return False
+
+    return named
 
 
 def _require_payable(experts: Experts[Any]) -> None:

@@ -158,6 +158,18 @@ def test_who_says_nothing_to_a_tally_pays_nothing_and_no_to_a_count_for_the_numb
         assert paid == pytest.approx(0.5 * whole)
 
 
+def named(llm, corpus):
+    return llm.count("how of Mossbeck?", corpus).yes
+
+
+@pytest.mark.parametrize("unit", ["Mossbeck a", "Mossbeck b", "a"])
+def test_a_count_of_a_name_is_paid_for_by_those_who_have_it(unit):
+    without, with_it = views(named, OTHERS), views(named, OTHERS, unit)
+    assert deficit(with_it, without) <= 1e-9
+    if unit == "a":
+        assert {paid for _, paid in with_it} == {0.0}
+
+
 @pytest.mark.heavy
 @MOST
 def test_one_in_the_place_of_another_is_paid_for(most):

@@ -36,6 +36,6 @@ def reader(running, request, monkeypatch):
 def test_notes_of_a_chat_server_are_an_answer_without_a_model(reader, monkeypatch):
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", None)
     llm = PrivateContextLLM(reader=reader, epsilon=8.0, agreement="only")
-    answer = llm.answer("What day is it?", DOCUMENTS)
+    answer = llm.answer("What is it?", DOCUMENTS)
     assert answer.text.startswith(SAID.capitalize())
     assert answer.by == "agreement"
