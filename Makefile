@@ -10,14 +10,13 @@ export PYTHONDONTWRITEBYTECODE :=
 # Threads that wait leave their processor to others: there are more of them than processors.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: help install demo demo-terminal test test-all test-ci test-faults lint test-engines stress clean
+.PHONY: help install demo demo-terminal test test-all test-faults lint test-engines stress clean
 
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it; MODEL=small is no toy"
 	@echo "make demo-terminal   the same mailbox in the terminal, beside ordinary RAG"
-	@echo "make test   run the tests that every change waits for (ten minutes)"
+	@echo "make test   run the tests that every change waits for (ten minutes); BESIDE=1/32 more"
 	@echo "make test-all  all tests, and the planted faults that they must see; SHARD=1/4 is a part"
-	@echo "make test-ci  make test, and a part of test-all beside it"
 	@echo "make test-faults  only the planted faults"
 	@echo "make lint   lint and types"
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
@@ -50,16 +49,14 @@ LONG   := fuzz_rows fuzz_ingest fuzz_neighbours fuzz_releases server ray_kills s
 IGNORED := $(LONG:%=--ignore=tests/stress/test_%.py)
 SHARD  ?= 1/1
 
+# With BESIDE=2/32 also that part of all else, in one run: two take a minute more to collect.
 test: $(STAMP)
-	DPICL_RAG_KILLS=10 $(PYTEST) -m "not (heavy or stress or engine) or guard"
+	DPICL_RAG_KILLS=10 $(PYTEST) $(if $(BESIDE),-m "not engine" --shard $(BESIDE) --with-waited-for $(IGNORED), \
+		-m "not (heavy or stress or engine) or guard")
+	$(if $(BESIDE),$(BIN)/python -m tests.faults --shard $(BESIDE))
 
 test-all: $(STAMP)
 	DPICL_RAG_KILLS=50 $(PYTEST) -m "not engine" --shard $(SHARD) $(IGNORED)
-	$(BIN)/python -m tests.faults --shard $(SHARD)
-
-# In one run what takes two runs a minute more to collect, and then tests some things twice.
-test-ci: $(STAMP)
-	DPICL_RAG_KILLS=10 $(PYTEST) -m "not engine" --shard $(SHARD) --with-waited-for $(IGNORED)
 	$(BIN)/python -m tests.faults --shard $(SHARD)
 
 test-faults: $(STAMP)
