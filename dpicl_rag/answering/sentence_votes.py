@@ -170,7 +170,8 @@ class _Document:
         try:
             whole, text = "\n".join(passages), "\n".join(map(without_sender, passages))
             words = content_words(text)
-            return _Document(text, words, content_words(whole) - words, keys.about(whole), keys)
+            signed = frozenset() if whole == text else content_words(whole) - words
+            return _Document(text, words, signed, keys.about(whole), keys)
         except Exception:
             return _Document("", frozenset(), frozenset(), False, keys)
 

@@ -186,7 +186,7 @@ class AnswerKeys:
         Args:
             document: A unit's text.
         """
-        return self._asked_names <= self._stems(document)
+        return not self._asked_names or self._asked_names <= self._stems(document)
 
     def about(self, document: str) -> bool:
         """Test for what a document that answers has of the question: see `has_names`.

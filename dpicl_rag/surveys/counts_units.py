@@ -36,9 +36,9 @@ class CountsUnits(ABC):
         """Count the units that say yes to a question, with noise and an interval.
 
         Each unit says yes or no by itself; under individual accounting one that says no pays a
-        fiftieth, for the number of units, and one that lacks names of the question nothing. The first count by a model takes minutes: it is asked
-        about public documents, how often its yes and no are right, and the count is corrected
-        by that.
+        fiftieth, for the number of units, and one that lacks names of the question nothing. The
+        first count by a model takes minutes: it is asked about public documents, how often its yes
+        and no are right, and the count is corrected by that.
 
         Args:
             question: Public text that each unit answers with yes or no.

@@ -351,6 +351,8 @@ def test_a_message_is_whole_or_nothing():
     assert message_of([first, *later]) is None
 
 
+@pytest.mark.heavy  # nine megabytes are two seconds
+@pytest.mark.guard
 def test_a_huge_unit_is_read_as_any_other(ray, tmp_path):
     """Whatever the length of a message: who refused it would tell what one unit holds."""
 
