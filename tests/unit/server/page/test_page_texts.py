@@ -8,7 +8,7 @@ import pytest
 
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.language_models import defaults
-from tests.support.page import MODEL, QUESTION, ask, expect, fits, go, settled, upload
+from tests.support.page import MODEL, ask, expect, fits, go, settled, upload
 from tests.support.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.heavy  # a browser
@@ -17,16 +17,16 @@ MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
 
 
 def test_script_is_inert_wherever_it_comes_from(start, visit):
-    model = ScriptedModel({"canteen": f"{MARKUP} {MARKUP}", "": f"alone {MARKUP}"})
+    model = ScriptedModel({"canteen": f"soup {MARKUP}", "": f"alone {MARKUP}"})
     # Token by token: a canonical form would not keep the markup as it is.
     page = visit(start(model=model, agreement="off").page)
-    settled(ask(page, f"{QUESTION} {MARKUP}"))
-    turn = settled(ask(page, f"And {MARKUP}?"))
+    first = settled(ask(page, f"What is in the canteen {MARKUP} on Mondays?"))
+    expect(first.locator(".question")).to_contain_text(MARKUP)
+    turn = settled(ask(page, "And on Fridays?"))
     turn.locator("summary").click()
     expect(turn.locator(".beside .answer")).to_have_text(f"alone {MARKUP}")
-    expect(turn.locator(".question")).to_contain_text(MARKUP)
-    expect(turn.locator("q")).to_have_text(f"{QUESTION} {MARKUP} And {MARKUP}?")
-    expect(turn.locator(".reply > .answer")).to_have_text(f"{MARKUP} {MARKUP}")
+    expect(turn.locator("q")).to_have_text(f"What is in the canteen {MARKUP} on Fridays?")
+    expect(turn.locator(".reply > .answer")).to_have_text(f"soup {MARKUP}")
     go(page, "earlier")
     expect(page.locator("#memory")).to_contain_text(MARKUP)
     name = "<img src=x onerror=window.pwned=1>.bin"
@@ -45,13 +45,13 @@ def test_words_stand_in_the_direction_of_their_language(start, visit):
     def is_right_to_left(place):
         return place.evaluate("one => getComputedStyle(one).direction") == "rtl"
 
-    turn = ask(page, f"متى يفتح المقصف؟ {'W' * 300}")
+    turn = ask(page, f"متى when does it open {'W' * 300} on Mondays?")
     expect(turn.locator(".cost")).not_to_be_empty()
     turn.locator("summary").click()
     expect(turn.locator(".beside .hint")).not_to_be_empty()
     for place in (".question", ".reply > .answer", ".beside .answer"):
         assert is_right_to_left(turn.locator(place)), place
-    follow_up = ask(page, "And متى؟")
+    follow_up = ask(page, "And on Fridays?")
     expect(follow_up.locator("q")).to_contain_text("WW")
     assert is_right_to_left(follow_up.locator("q"))
     assert not is_right_to_left(follow_up.locator(".question"))
