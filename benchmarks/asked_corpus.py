@@ -20,6 +20,7 @@ from dpicl_rag import Corpus, PrivateContextLLM
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.results import UNSUPPORTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ def ask(
         question.answerable,
         answer.by or "none",
         bool(answer.supported),
-        question.is_right(answer.text),
+        answer.text != UNSUPPORTED and question.is_right(answer.text),
         answer.text,
     )
 

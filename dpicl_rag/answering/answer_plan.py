@@ -162,7 +162,7 @@ def answer_plan(
     delta = config.threshold_delta(booked=booked)
     ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked, keys=keys)
     if ladder is not None and domain and not _counts_once(config, booked=booked):
-        ladder = ladder.or_values(ladder.rho, domain, config.false_answers)
+        ladder = ladder.or_values(domain, config.false_answers)
     individual = accounts_individually(config, _to_experts(config, stability))
     if ladder is not None and not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with

@@ -21,6 +21,7 @@ from operator import itemgetter
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words, digits_for_words
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.languages import Language, languages
+from dpicl_rag.languages.numbers_in_words import has_digit
 from dpicl_rag.normal_forms import normal_form
 
 CanonicalForm = Callable[[str], str | None]
@@ -92,19 +93,17 @@ def short_form(form: str, asked: frozenset[str], language: Language | None = Non
     words = [word.strip(_MARKS) for word in form.split()]
     kept = {at for at, word in enumerate(words) if _is_value(word) and _is_news(word, asked)}
     # The first word has a capital anyhow.
-    if 0 in kept and not (_has_digit(words[0]) or words[0][1:].lower() != words[0][1:]):
+    if 0 in kept and not (has_digit(words[0]) or words[0][1:].lower() != words[0][1:]):
         kept -= set() if 1 in kept and words[1][1:].islower() else {0}
     # "Tallow Street" is the name, also where a street was asked for.
     names = [name for name in _names(words, language) if kept.intersection(name)]
     if language.nouns_have_capitals:
-        firm = {
-            at for at in kept if _has_digit(words[at]) or language.is_date(words[at].casefold())
-        }
+        firm = {at for at in kept if has_digit(words[at]) or language.is_date(words[at].casefold())}
         kept, names = (firm, []) if firm else (kept, names if len(names) == 1 else [])
         if not firm and not names:
             return form
     kept |= {at for name in names for at in name}
-    for at in sorted(at for at in kept if _has_digit(words[at])):
+    for at in sorted(at for at in kept if has_digit(words[at])):
         for after in range(at + 1, min(at + 1 + _WITH_NUMBER, len(words))):
             # "45 EUR per" is no phrase.
             if _is_little(words[after], language):
@@ -129,11 +128,7 @@ def _names(words: Sequence[str], language: Language) -> Iterator[list[int]]:
 
 
 def _is_value(word: str) -> bool:
-    return _has_digit(word) or word[:1].isupper()
-
-
-def _has_digit(word: str) -> bool:
-    return any(map(str.isdigit, word))
+    return has_digit(word) or word[:1].isupper()
 
 
 def _is_news(word: str, asked: frozenset[str]) -> bool:
@@ -205,14 +200,14 @@ def vote_for(
         if form is not canonical_form:
             return SentenceVote(key, (key,), words, words)
         of_question = answer_keys(question)
-        short = key if asks_how(question) else short_form(key, asked, of_question.language)
         if of_question.by_value or by_parts:
             found = of_question.parts if by_parts else of_question.of
             if keys := found(sentence, by_parts=by_parts):
                 return SentenceVote(key, keys, words, content_words(" ".join(keys)), of_kind=True)
             if by_parts:
                 return None  # it is no answer of the kind that was asked for
-            short = key
+        whole = of_question.by_value or asks_how(question)
+        short = key if whole else short_form(key, asked, of_question.language)
         return SentenceVote(
             key, (short,), words, words if short == key else content_words(short) - asked
         )

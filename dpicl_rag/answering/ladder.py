@@ -109,18 +109,17 @@ class Ladder:
             return self
         return replace(self, steps=(step,), instead_of=self.units)
 
-    def or_values(self, rho: float, domain: Domain, false: float) -> Ladder:
+    def or_values(self, domain: Domain, false: float) -> Ladder:
         """The same counts, or those of a public list where no more units are needed for them.
 
         Of a list few are needed, so a top count would tell too little.
 
         Args:
-            rho: zCDP rho of all steps.
             domain: The list.
             false: See `ValueCounts`; of all steps together.
         """
         shares, given = SHARES.steps_of_values, (self.stability, self.adjacency)
-        own = rho * (1 - 1e-9)
+        own = self.rho * (1 - 1e-9)
         steps = tuple(
             ValueCounts.within(share * own, domain, false / len(shares), *given) for share in shares
         )

@@ -8,7 +8,6 @@ question round.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from dpicl_rag.answering.prompt_rows import greedy_answer
@@ -17,8 +16,6 @@ from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.languages.languages import language_of
 from dpicl_rag.languages.sentences import first_sentence
-
-_WORD = re.compile(r"[^\W_]+")
 
 
 def written_sentence(question: Question, keys: Sequence[str]) -> str | None:
@@ -51,13 +48,8 @@ def in_order(sentence: str, question: str) -> bool:
         question: What was asked.
     """
     language = language_of(question)
-
-    def stems(text: str) -> list[str]:
-        words = map(language.stem, _WORD.findall(text.casefold()))
-        return list(dict.fromkeys(one for one in words if one in shared))
-
-    shared = language.content_words(sentence) & language.content_words(question)
-    return stems(sentence) == stems(question)
+    said, asked = (dict.fromkeys(language.content_stems(text)) for text in (sentence, question))
+    return [one for one in said if one in asked] == [one for one in asked if one in said]
 
 
 def says_no_more(sentence: str, question: str, keys: Sequence[str]) -> bool:

@@ -26,7 +26,7 @@ from dpicl_rag.languages.languages import (
     language_of,
     languages,
 )
-from dpicl_rag.languages.numbers_in_words import in_digits
+from dpicl_rag.languages.numbers_in_words import has_digit, in_digits
 from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
@@ -166,10 +166,8 @@ class AnswerKeys:
             case kind if kind in _PARTS:
                 if language_of(text) is not self.language:
                     return lambda key: True
-                stems = frozenset(self.language.stem(w.casefold()) for w in _WORD.findall(text))
-                return lambda key: all(
-                    self.language.stem(word) in stems for word in _WORD.findall(key.casefold())
-                )
+                stems = self._stems(document)
+                return lambda key: self._stems(key) <= stems
             case QuestionKind.NUMBER:
                 # "9 Tage" and "9 days": the currency is the same in all languages, days are not.
                 numbers = {key.split()[0] for key in self._amounts(text, language_of(text))}
@@ -198,14 +196,14 @@ class AnswerKeys:
             document: A unit's text.
         """
         said = len(self._asked_content)
-        if not self.has_names(document):
-            return False
         if said < _MUCH or language_of(document) is not self.language:
-            return True
-        return len(self._asked_content & self._stems(document)) >= _SHARED * said
+            return self.has_names(document)
+        stems = self._stems(document)
+        return self._asked_names <= stems and len(self._asked_content & stems) >= _SHARED * said
 
     def _stems(self, document: str) -> frozenset[str]:
-        return frozenset(map(self.language.stem, _WORD.findall(_plain(document).casefold())))
+        words = set(_WORD.findall(_plain(document).casefold()))
+        return frozenset(map(self.language.stem, words))
 
     def _names_asked(self, question: str) -> Iterator[str]:
         for at, word in enumerate(_WORD.findall(question)):
@@ -214,7 +212,7 @@ class AnswerKeys:
             if known or self.language.is_language_or_country(folded):
                 continue
             name = at > 0 and word[:1].isupper() and not self.language.nouns_have_capitals
-            if name or any(map(str.isdigit, word)):
+            if name or has_digit(word):
                 yield folded
 
     def _found(self, text: str) -> Iterator[str]:
@@ -251,7 +249,7 @@ class AnswerKeys:
         language, words = self.language, dict[str, bool]()
         for at, word in enumerate(_WORD.findall(text)):
             folded = word.casefold()
-            if not self._is_new(folded) or language.is_date(folded) or _has_digit(word):
+            if not self._is_new(folded) or language.is_date(folded) or has_digit(word):
                 continue
             # The first word has a capital anyhow.
             capital = word[:1].isupper() and (at > 0 or language.nouns_have_capitals)
@@ -273,7 +271,7 @@ class AnswerKeys:
             words = _WORD.findall(part)
             folded = [word.casefold() for word in words]
             new = [
-                self._is_new(word) and not (self.language.is_date(word) or _has_digit(word))
+                self._is_new(word) and not (self.language.is_date(word) or has_digit(word))
                 for word in folded
             ]
             for run in list(_runs(new))[-1:]:
@@ -291,8 +289,8 @@ class AnswerKeys:
         new = [self._is_new(word) for word in folded]
         joining = [a in _JOINING and b for a, b in zip(folded, [*new[1:], False], strict=True)]
         named = [
-            (word[:1].isupper() or _has_digit(word)) and not is_function_word(word.casefold())
-            for word in words
+            (word[:1].isupper() or has_digit(word)) and not is_function_word(small)
+            for word, small in zip(words, folded, strict=True)
         ]
         # The first word has a capital anyhow.
         names = [run for run in _runs(named, joining) if run[-1] > 0 and any(new[at] for at in run)]
@@ -422,10 +420,6 @@ def _runs(counted: Sequence[bool], joining: Sequence[bool] = ()) -> Iterator[lis
         run.append(at)
     if run:
         yield run
-
-
-def _has_digit(word: str) -> bool:
-    return any(map(str.isdigit, word))
 
 
 def _capital(word: str) -> str:

@@ -149,8 +149,12 @@ class Language:
 
     def content_words(self, text: str) -> frozenset[str]:
         """Stems of the words of a text that say something, and its numbers."""
+        return frozenset(self.content_stems(text))
+
+    def content_stems(self, text: str) -> list[str]:
+        """The same in their order."""
         words = _WORD_OR_NUMBER.findall(_POSSESSIVE.sub("", text.casefold()))
-        return frozenset(self.stem(word) for word in words if not self.says_little(word))
+        return [self.stem(word) for word in words if not self.says_little(word)]
 
     def kind(self, question: str) -> QuestionKind:
         """The kind of answer that a question asks for.

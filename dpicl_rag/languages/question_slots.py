@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dpicl_rag.languages.languages import Language, QuestionKind, language_of
+from dpicl_rag.languages.numbers_in_words import has_digit
 
 _WORD = re.compile(r"[^\W_]+")
 _WHEN = frozenset({QuestionKind.TIME, QuestionKind.DATE, QuestionKind.WEEKDAY})
@@ -111,7 +112,7 @@ def _says_something(language: Language, word: str) -> bool:
 def _is_firm(language: Language, words: list[str], at: int) -> bool:
     word = words[at]
     name = at > 0 and word[:1].isupper() and not language.nouns_have_capitals
-    return name or any(map(str.isdigit, word)) or language.is_time(word.casefold())
+    return name or has_digit(word) or language.is_time(word.casefold())
 
 
 def _is_noun(language: Language, folded: list[str], at: int) -> bool:
