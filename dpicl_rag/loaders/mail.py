@@ -11,7 +11,13 @@ from datetime import UTC
 from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
-from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
+from dpicl_rag.loaders.characters import (
+    characters_of,
+    decode,
+    decode_as,
+    decode_words,
+    fingerprint,
+)
 from dpicl_rag.loaders.mail_parts import (
     Attached,
     Attachment,
@@ -76,9 +82,9 @@ class ParsedMail:
 def parse_mail(raw: bytes, unit: str | None) -> ParsedMail:
     """Parse one message: a function of its bytes, public lengths of which are read.
 
-    Quoted mail and the signature are cut, unless nothing else is there. Under the unit "thread"
-    they are cut from answers only: what an answer quotes stands elsewhere in its thread, whereas
-    the point of a forward is what it quotes.
+    Quoted mail and the signature are cut. Under the unit "thread" they are cut from answers only,
+    and only where something else is there: what an answer quotes stands elsewhere in its thread,
+    whereas the point of a forward is what it quotes.
 
     Args:
         raw: The message as it is stored.
@@ -138,8 +144,10 @@ def _parse(raw: bytes, unit: str | None) -> ParsedMail:
     # Headers may come twice, and ids are bytes: characters that were guessed could be another's.
     ids, answered = _ids(values["message-id"]), _ids(values["references"] + values["in-reply-to"])
     is_answer = is_reply(subject) or (answered and not is_forward(subject))
-    if body and (is_answer or unit not in (None, "thread")):
-        body = own_words(body) or body
+    by_thread = unit in (None, "thread")
+    if body and (is_answer or not by_thread):
+        # Of nothing but quotes the thread keeps a copy. In another's unit they would be unprotected.
+        body = own_words(body) or (body if by_thread else "")
     shown = {"Subject": subject, "From": headers.get("from", ""), "Date": headers.get("date", "")}
     metadata = {
         "subject": subject,
@@ -219,7 +227,7 @@ def _value(name: str, value: object) -> str:
     text = "".join(text.splitlines())
     if "=?" in text and len(text) <= _LONGEST_VALUE:
         try:
-            text = str(modern.header_factory(name, text))
+            text = str(modern.header_factory(name, decode_words(text)))
         except Exception:  # a malformed value is kept as it stands
             text = str(text)
     return clean(text).strip()
@@ -285,7 +293,7 @@ def _texts(part: MailPart) -> list[str]:
     if kind not in ("text/plain", "text/html") and part.get_content_maintype() != "multipart":
         return []
     text = _decoded(part)
-    return [text_of_html(text) if kind == "text/html" else text]
+    return [text_of_html(text, marks_quotes=True) if kind == "text/html" else text]
 
 
 def _decoded(part: MailPart) -> str:

@@ -35,10 +35,10 @@ def test_deep_markup_loses_nothing() -> None:
 
 
 def test_a_failing_parser_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(markup: str, _: object) -> str:
-        raise ValueError(markup)
+    def fail(tree: object, _: object) -> str:
+        raise ValueError(tree)
 
-    monkeypatch.setattr("dpicl_rag.loaders.markup.get_text", fail)
+    monkeypatch.setattr("dpicl_rag.loaders.markup.Inscriptis", fail)
     assert words("<style>p {}</style><p>one</p><p>two") == "one two"
 
 
