@@ -130,10 +130,11 @@ def _in_utf8(words: re.Match[str]) -> str:
         if runs and runs[-1][0].lower() == charset.lower():
             part = runs.pop()[1] + part
         runs.append((charset, part))
-    if not all(is_charset(charset) for charset, _ in runs):
-        return words[0]
     said = "".join(decode_as(raw, charset) for charset, raw in runs)
-    return f"=?utf-8?b?{b64encode(clean(said).encode()).decode()}?="
+    # Of what cannot be read two that differ stay two.
+    if "\ufffd" in clean(said) or not all(is_charset(charset) for charset, _ in runs):
+        return words[0]
+    return f"=?utf-8?b?{b64encode(said.encode()).decode()}?="
 
 
 def characters(raw: bytes) -> tuple[str, str]:

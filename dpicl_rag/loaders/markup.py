@@ -1,4 +1,4 @@
-"""Text of HTML."""
+"""Text of HTML, of enriched text and of calendars."""
 
 from __future__ import annotations
 
@@ -25,22 +25,47 @@ ORIGINAL_MESSAGE = "-----Original Message-----"
 # the document must not end, as it need not by the standard.
 _END, _QUOTE, _UNQUOTE = "\ue001", "\ue002", "\ue003"
 _MARKS = re.compile(f"[{_END}{_QUOTE}{_UNQUOTE}]")
-_DECLARATION = re.compile(r"\s*<\?xml [^>]*>")
+_DECLARATION = re.compile(r"\A\s*<\?xml [^>]*>")
 _DOCUMENT_END = re.compile(r"</(?:body|html)\s*>", re.I)
 _TAG = re.compile(r"(<[^<>]*>)")
 _TAG_NAME = re.compile(r"<(/?)\s*([a-z][a-z0-9]*)", re.I)
 _INVISIBLE = ("script", "style", "title")
-_INLINE = frozenset("a abbr b big code em font i img s small span strong sub sup tt u".split())
+_INLINE = frozenset(
+    "a abbr b big code em font i img s small span strong sub sup tt u".split()  # noqa: SIM905
+)
 
 # How mail programs mark what they quote: the elements that hold it, and those which it follows.
 _QUOTE_IDS = frozenset(
     ["OLK_SRC_BODY_SECTION", "mail-editor-reference-message-container", "reply-intro"]
 )
 _QUOTE_CLASSES = frozenset(
-    "gmail_attr moz-cite-prefix yahoo_quoted protonmail_quote tutanota_quote zmail_extra".split()
+    "gmail_attr moz-cite-prefix yahoo_quoted zmail_extra protonmail_quote tutanota_quote".split()  # noqa: SIM905
 )
 _BEFORE_QUOTE = ("divrplyfwdmsg", "appendonsend")
 _FEWEST_LABELS = 3  # "From:", "Sent:", "To:", in whatever language
+
+_ENRICHED_TAG = re.compile(r"<param>[^<]{0,200}</param>|</?[a-z-]{1,60}>", re.I)
+_LINE_ENDS = re.compile(r"\n+")
+
+_FOLD = re.compile(r"\r?\n[ \t]")
+_PROPERTY = re.compile(r"([A-Za-z-]{1,60})((?:;[^:\"]{0,500}|\"[^\"]{0,500}\")*):(.*)")
+_PARAMETER = re.compile(r";([A-Za-z-]+)=\"?([^\";:]*)")
+_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
+_ESCAPED = re.compile(r"\\([\\;,nN])")
+_ENTRIES = ("VEVENT", "VTODO", "VJOURNAL")
+_TOLD = {
+    "SUMMARY": "Summary",
+    "DTSTART": "Start",
+    "DTEND": "End",
+    "DUE": "Due",
+    "LOCATION": "Location",
+    "ORGANIZER": "Organizer",
+    "ATTENDEE": "Attendee",
+    "STATUS": "Status",
+    "DESCRIPTION": "Description",
+    "COMMENT": "Comment",
+}
+_ANSWERS = ("REPLY", "COUNTER", "REFRESH", "DECLINECOUNTER")
 
 MOST_LAID_OUT = MAX_RECORD_BYTES
 """Characters that the tables of a file have together when they are laid out: every cell is as wide
@@ -203,3 +228,53 @@ def _between_tags(markup: str, marks_quotes: bool) -> str:
             kept.append("" if name in _INLINE else "\n")
     lines = (" ".join(line.split()) for line in html.unescape("".join(kept)).split("\n"))
     return "\n".join(line for line in lines if line)
+
+
+def text_of_enriched(markup: str) -> str:
+    """The text of ``text/enriched`` (RFC 1896) and of ``text/richtext``."""
+    markup = markup.replace("\r\n", "\n").replace("<nl>", "\n\n").replace("<<", "\ue001")
+    lines = _LINE_ENDS.sub(lambda ends: "\n" * (len(ends[0]) - 1) or " ", markup)
+    return _ENRICHED_TAG.sub("", lines).replace("\ue001", "<").strip()
+
+
+def text_of_calendar(markup: str) -> str:
+    """What entries of a calendar say (RFC 5545), a line each.
+
+    Of an answer to an invitation only what its sender says: the rest is the inviter's.
+    """
+    method, within = "", []
+    entries: list[list[str]] = []
+    for line in _FOLD.sub("", markup).splitlines():
+        found = _PROPERTY.fullmatch(line.strip())
+        if found is None:
+            continue
+        name, parameters, value = found[1].upper(), found[2], found[3]
+        if name == "BEGIN":
+            within.append(value.upper())
+            entries += [[]] if within[-1] in _ENTRIES else []
+        elif name == "END":
+            del within[-1:]
+        elif name == "METHOD":
+            method = value.upper()
+        elif within and within[-1] in _ENTRIES:
+            entries[-1] += _told(name, dict(_PARAMETER.findall(parameters)), value, method)
+    if not entries:
+        return markup
+    return "\n\n".join("\n".join(lines) for lines in entries)
+
+
+def _told(name: str, parameters: dict[str, str], value: str, method: str) -> list[str]:
+    if method in _ANSWERS and name not in ("ATTENDEE", "COMMENT"):
+        return []
+    if name not in _TOLD or not value.strip():
+        return []
+    if date := _DATE.fullmatch(value):
+        year, month, day, hour, minute, is_utc = date.groups()
+        zone = "UTC" if is_utc else parameters.get("TZID", "")
+        value = f"{year}-{month}-{day}" + (f" {hour}:{minute} {zone}".rstrip() if hour else "")
+    value = _ESCAPED.sub(lambda one: "\n" if one[1] in "nN" else one[1], value)
+    if name in ("ATTENDEE", "ORGANIZER"):
+        address = re.sub("(?i)^mailto:", "", value)
+        who = f"{parameters['CN']} <{address}>" if parameters.get("CN") else address
+        value = f"{who} {parameters.get('PARTSTAT', '').lower()}".rstrip()
+    return [f"{_TOLD[name]}: {value.strip()}"]

@@ -38,7 +38,8 @@ _LABELS = {
         "fecha, data, inviato, verzonden, wysłano, skickat, sendt, dato, odesláno, odoslané, "
         "lähetetty, päivämäärä, elküldve, dátum, trimis, poslano, στάλθηκε, ημερομηνία, "
         "отправлено, дата, надіслано, gönderildi, gönderme tarihi, tarih, נשלח, תאריך, "
-        "تم الإرسال, التاريخ, 送信日時, 日時, 日付, 보낸 날짜, 날짜, 发送时间, 發送時間, 傳送時間, 日期, 傳送日期, 寄件日期",
+        "تم الإرسال, التاريخ, 送信日時, 日時, 日付, 보낸 날짜, 날짜, 发送时间, 發送時間, 傳送時間, "
+        "日期, 傳送日期, 寄件日期",
         "to": "to, an, à, para, a, aan, do, till, til, vastaanottaja, címzett, komu, către, προς, "
         "кому, kime, alıcı, אל, إلى, 宛先, 받는 사람, 받는사람, 收件人, 收件者",
         "subject": "subject, betreff, objet, asunto, assunto, oggetto, onderwerp, temat, ämne, "
@@ -136,8 +137,9 @@ def own_words(body: str) -> str:
 
 
 def _above_quotes(lines: list[str]) -> Iterator[str]:
-    """The lines of a mail without what mail programs put above quotes, up to the first quote that
-    is not marked with ``>``.
+    """The lines of a mail up to the first quote that is not marked with ``>``.
+
+    Above one that is they lack what mail programs put there.
     """
     at = 0
     asked_above = False
