@@ -54,6 +54,8 @@ _ENCODED_WORD = r"=\?([^?\s*]+)(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?="
 _ENCODED_WORDS = re.compile(rf"{_ENCODED_WORD}(?:[ \t]*{_ENCODED_WORD})*")
 _JAPANESE_SIGNS = re.compile(rb"\x1b\$[@B]((?:[\x21-\x7e]{2})*)")
 
+_META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.I)
+_META_BYTES = 4096
 _ASCII_AGAIN = re.compile(rb"\x1b\([BJ]")
 
 _LONGEST_CHARSET = 40
@@ -108,6 +110,15 @@ def decode_as(raw: bytes, charset: str | None) -> str:
         return _with_signs(raw)
     text = raw.decode(codecs_used[0], "replace")
     return text if _is_readable(text) else decode(raw)
+
+
+def decode_html(raw: bytes, charset: str | None = None) -> str:
+    """The characters of HTML by what it is said to be in, else by what itself says."""
+    if not (charset and is_charset(charset)):
+        found = _META.search(raw[:_META_BYTES])
+        charset = found[1].decode() if found else None
+    # A declaration that can be read at all is in no wide characters.
+    return decode_as(raw, None if (charset or "").lower().startswith("utf-16") else charset)
 
 
 def decode_words(text: str) -> str:

@@ -181,6 +181,7 @@ def load(
             text,
             unread,
             persons,
+            sum("\ufffd" in document.text for document in documents),
         ),
     )
 

@@ -13,8 +13,8 @@ from email.utils import parseaddr, parsedate_to_datetime
 
 from dpicl_rag.loaders.characters import (
     characters_of,
-    decode,
     decode_as,
+    decode_html,
     decode_words,
     fingerprint,
 )
@@ -146,7 +146,9 @@ def _parse(raw: bytes, unit: str | None) -> ParsedMail:
     if _KNOWN_HEADERS.isdisjoint(names):
         raise UnreadableError(NO_HEADERS)
     asked = {"subject", "from", "to", "date", "message-id", *([unit.lower()] if unit else [])}
-    headers = {name: _value(name, values[name][0]) for name in asked if name in values}
+    charsets = (part.get_content_charset() for part in message.walk() if isinstance(part, MailPart))
+    charset = next((one for one in charsets if one), None)
+    headers = {name: _value(name, values[name][0], charset) for name in asked if name in values}
     labels = _value("subject", values["x-gmail-labels"][0]) if "x-gmail-labels" in values else ""
     subject = " ".join(headers.get("subject", "").split())
     body = tidy("\n\n".join(_texts(message)))
@@ -183,7 +185,7 @@ def _parse(raw: bytes, unit: str | None) -> ParsedMail:
             sender(values["from"][0]) if values["from"] else "",
             _addresses(values["to"] + values["cc"]),
         ),
-        attachments=tuple(parse_attachments(_attached(message))),
+        attachments=tuple(parse_attachments(_attached(message, has_text=bool(body)))),
         fields=fields,
         exact=_exact(unit, values, metadata),
         is_spam=is_spam(labels),
@@ -229,11 +231,17 @@ def sender(value: str) -> str:
     return " ".join((address if "@" in address else value).split()).lower()
 
 
-def _value(name: str, value: object) -> str:
-    """A header's characters, with encoded words and stray 8-bit characters decoded."""
+def _value(name: str, value: object, charset: str | None = None) -> str:
+    """A header's characters, with encoded words and stray 8-bit characters decoded.
+
+    Args:
+        name: Of the header.
+        value: As it is written.
+        charset: Of the text below, in which many write these characters, too.
+    """
     text = str(value)
     # The parser keeps bytes beyond ASCII as surrogates.
-    text = decode(text.encode("utf-8", "surrogateescape"))
+    text = decode_as(text.encode("utf-8", "surrogateescape"), None if text.isascii() else charset)
     text = "".join(text.splitlines())
     if "=?" in text and len(text) <= _LONGEST_VALUE:
         try:
@@ -314,7 +322,8 @@ def _texts(part: MailPart) -> list[str]:
 
 def _decoded(part: MailPart) -> str:
     raw = part.get_payload(decode=True)
-    return decode_as(raw if isinstance(raw, bytes) else b"", part.get_content_charset())
+    read = decode_html if part.get_content_type() == "text/html" else decode_as
+    return read(raw if isinstance(raw, bytes) else b"", part.get_content_charset())
 
 
 def _is_text(part: MailPart) -> bool:
@@ -330,17 +339,17 @@ def _is_attached(part: MailPart) -> bool:
     return part.get_content_disposition() == "attachment" or bool(part.get_filename())
 
 
-def _attached(part: MailPart) -> Iterator[Attachment]:
+def _attached(part: MailPart, *, has_text: bool) -> Iterator[Attachment]:
     """Parts that are not the text of a message in order, but pictures within it and signatures."""
     kind = part.get_content_type()
     if part.is_multipart() and part.get_content_maintype() == "multipart":
         for child in _within(part):
-            yield from _attached(child)
+            yield from _attached(child, has_text=has_text)
         return
     if _is_text(part) or kind in _SIGNATURES:
         return
     is_within = part.get_content_disposition() != "attachment" or "content-id" in part
-    if part.depth and part.get_content_maintype() == "image" and is_within:
+    if has_text and part.get_content_maintype() == "image" and is_within:
         return
     raw = None if part.is_multipart() else part.get_payload(decode=True)
     name = " ".join(_value("subject", part.get_filename() or "").split())

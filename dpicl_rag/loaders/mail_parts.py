@@ -13,7 +13,7 @@ from email.message import Message
 from email.policy import Policy, compat32
 from typing import Any, cast
 
-from dpicl_rag.loaders.characters import decode_as, is_charset
+from dpicl_rag.loaders.characters import decode, decode_as, decode_html, is_charset
 from dpicl_rag.loaders.markup import text_of_calendar, text_of_enriched, text_of_html
 from dpicl_rag.loaders.records import (
     BINARY,
@@ -107,6 +107,8 @@ class MailPart(Message):
             is_content = name.lower().startswith("content-")
             most = LONGEST_CONTENT_HEADER if is_content else LONGEST_HEADER
             super().set_raw(name, value[:most])
+            if is_content and not value.isascii():  # else each letter beyond becomes a mark
+                self._headers[-1] = (name, decode(value[:most].encode("utf-8", "surrogateescape")))
 
     def attach(self, payload: Any) -> None:
         """A part, counted before it is parsed.
@@ -249,7 +251,8 @@ def _parsed(attachment: Attachment) -> Attached:
         return Attached(attachment.name, kind=kind, raw=attachment.raw)
     if is_binary(attachment.raw):
         raise UnreadableError(BINARY)
-    content = decode_as(attachment.raw, attachment.charset)
+    read = decode_html if kind == "html" else decode_as
+    content = read(attachment.raw, attachment.charset)
     is_calendar = suffix_of(attachment.name) == ".ics"
     content_type = CALENDAR if is_calendar else attachment.content_type
     text = tidy(text_of_part("text/html" if kind == "html" else content_type, content))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from mailparser_reply import EmailMessage, EmailReply
 from mailparser_reply.constants import OUTLOOK_MAIL_SEPARATOR
@@ -136,31 +135,34 @@ def own_words(body: str) -> str:
     return tidy(_HIDDEN.sub(lambda match: hidden[int(match[1])], "\n\n".join(kept)))
 
 
-def _above_quotes(lines: list[str]) -> Iterator[str]:
+def _above_quotes(lines: list[str]) -> list[str]:
     """The lines of a mail up to the first quote that is not marked with ``>``.
 
     Above one that is they lack what mail programs put there.
     """
-    at = 0
+    kept: list[str] = []
     asked_above = False
+    at = 0
     while at < len(lines):
         line = lines[at]
+        below = 0
         if len(line) <= _LONGEST_HEADER_LINE and not line.startswith(">"):
-            if _ABOVE.fullmatch(line):
-                if any(not _ONLY_RULE.fullmatch(one) for one in lines[:at] if one[:1] != ">"):
-                    return
+            is_own = any(not _ONLY_RULE.fullmatch(one) for one in kept if one[:1] != ">")
+            if _ABOVE.fullmatch(line) and not is_own:
                 asked_above, at = True, at + 1
                 continue
-            if asked_above and _COMMENT_RULE.fullmatch(line) and _TIME.search(_next(lines, at + 1)):
-                return  # an older comment of the ticket
             below = _below_header(lines, at) or _below_attribution(lines, at)
-            if below:
-                if not _next(lines, below).startswith(">"):
-                    return
-                at = below
-                continue
-        yield line
-        at += 1
+            is_older = asked_above and _COMMENT_RULE.fullmatch(line)
+            if _ABOVE.fullmatch(line) or (is_older and _TIME.search(_next(lines, at + 1))):
+                below = len(lines)  # older comments of a ticket
+        if not below:
+            kept.append(line)
+        elif not _next(lines, below).startswith(">"):
+            while kept and _ONLY_RULE.fullmatch(kept[-1]):
+                kept.pop()
+            break
+        at = below or at + 1
+    return kept
 
 
 def _next(lines: list[str], at: int) -> str:
@@ -177,10 +179,12 @@ def _below_header(lines: list[str], at: int) -> int:
         return 0
     label, value = first.groups()
     near = [_LABEL.fullmatch(one[:_LONGEST_HEADER_LINE]) for one in lines[at + 1 : at + _WINDOW]]
-    if _role(label) == "from":
-        roles = [_role(found[1]) if found else "" for found in near]
-        if len({*roles} - {"", "from"}) >= (1 if "@" in value else 2):
-            return at + 2 + max(place for place, role in enumerate(roles) if role)
+    first_role = _role(label)
+    roles = [_role(found[1]) if found else "" for found in near] if first_role else []
+    others = {*roles} - {"", first_role}
+    least = 1 if first_role == "from" and "@" in value else 2
+    if len(others) >= least and (first_role == "from" or "from" in roles[:3]):
+        return at + 2 + max(place for place, role in enumerate(roles) if role)
     # By the shape alone, in whatever language: who, when, to whom.
     if "@" in value and len(near) > 1 and (when := near[0]) and near[1]:
         return at + 3 if _DAY.search(when[2]) and _TIME.search(when[2]) else 0
@@ -199,12 +203,20 @@ def _below_attribution(lines: list[str], at: int) -> int:
         if not last.strip() or last.startswith(">") or len(last) > _LONGEST_HEADER_LINE:
             return 0
         if last.rstrip(" *").endswith((":", "：")):
-            said = " ".join(lines[at:end])
-            is_told = bool(_ADDRESS.search(said)) + bool(_WROTE.search(said))
-            is_dated = bool(_DAY.search(said)) + bool(_TIME.search(said))
             is_marked = _next(lines, end).startswith(">")
-            return end if is_dated + is_told > (1 if is_marked else 2 - (is_told > 1)) else 0
+            # The last line where one may begin: the writer's own words may end right above.
+            starts = (start for start in range(end - 1, at, -1))
+            if any(_is_attribution(lines[start:end], is_marked) for start in starts):
+                return 0
+            return end if _is_attribution(lines[at:end], is_marked) else 0
     return 0
+
+
+def _is_attribution(lines: list[str], is_marked: bool) -> bool:
+    said = " ".join(lines)
+    is_told = bool(_ADDRESS.search(said)) + bool(_WROTE.search(said))
+    is_dated = bool(_DAY.search(said)) + bool(_TIME.search(said))
+    return is_dated > 0 and (is_told + is_dated > 2 or (is_told + is_dated > 1 and is_marked))
 
 
 def _unquoted(text: str) -> str:

@@ -227,6 +227,7 @@ class LoadReport:
         text: Columns that the text was taken from.
         unread: Columns that were not read, at most 30.
         persons: Those of them whose name looks like a person's.
+        illegible: Records that were loaded, with letters that cannot be read: they are replaced.
     """
 
     read: int
@@ -238,13 +239,16 @@ class LoadReport:
     text: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     persons: tuple[str, ...] = ()
+    illegible: int = 0
 
     @property
     def summary(self) -> str:
-        """The unit, and the columns that were read and those that were not, in a line."""
+        """The unit, the columns that were read and those that were not, and lost letters."""
         said = [f"A unit is: {self.unit}."]
         said += [f"Text: {', '.join(self.text)}."] if self.text else []
         said += [f"Not read: {', '.join(self.unread)}."] if self.unread else []
+        lost = "letters that cannot be read"
+        said += [f"Records with {lost}: {self.illegible}."] if self.illegible else []
         return " ".join(said)
 
     @property
