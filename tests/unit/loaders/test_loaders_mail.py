@@ -201,7 +201,8 @@ def test_quotes_alone_never_stand_in_another_persons_unit() -> None:
         (
             "text/calendar",
             "BEGIN:VCALENDAR\nMETHOD:REQUEST\nBEGIN:VTIMEZONE\nDTSTART:19700101T000000\n"
-            "END:VTIMEZONE\nBEGIN:VEVENT\nSUMMARY:Visit\\, long\n er\nORGANIZER;CN=Bo:mailto:b@x.org\n"
+            "END:VTIMEZONE\nBEGIN:VEVENT\nSUMMARY:Visit\\, long\n er\n"
+            "ORGANIZER;CN=Bo:mailto:b@x.org\n"
             "DTSTART;TZID=Europe/Berlin:20240506T100000\nDTEND:20240506T110000Z\nEND:VEVENT",
             "Summary: Visit, longer\nOrganizer: Bo <b@x.org>\n"
             "Start: 2024-05-06 10:00 Europe/Berlin\nEnd: 2024-05-06 11:00 UTC",
