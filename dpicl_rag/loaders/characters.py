@@ -9,6 +9,8 @@ import re
 from base64 import b64decode, b64encode
 from contextlib import suppress
 
+from charset_normalizer import from_bytes
+
 from dpicl_rag.loaders.records import clean
 
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -58,6 +60,13 @@ _META = re.compile(rb"<meta\s[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})"
 _META_BYTES = 4096
 _ASCII_AGAIN = re.compile(rb"\x1b\([BJ]")
 
+# Charsets of texts that name none, for writings other than the Latin one.
+_LIKELY = "cp1251 koi8_r cp932 gb18030 big5 cp949 cp1253 cp1255 cp1256".split()  # noqa: SIM905
+_BEYOND = bytes(range(128, 256))
+_RUN = re.compile(rb"[\x80-\xff]{4,}")
+_FEWEST_LETTERS = 2  # a row of dashes is no word
+_DETECTED = 64 * 2**10
+
 _LONGEST_CHARSET = 40
 
 
@@ -79,16 +88,26 @@ def _codec(name: str) -> str:
 
 
 def decode(raw: bytes) -> str:
-    """The characters of a whole file; never fails.
+    """The characters of a whole text; never fails.
 
-    UTF-16 and UTF-8 by their marks, else as `characters`.
+    UTF-16 and UTF-8 by their marks, else as `characters`; but where whole words are beyond ASCII
+    and no UTF-8, the charset is that in which they are the likeliest.
     """
     if raw[:2] in UTF16:
         return raw.decode("utf-16", "replace")
-    return _guess(raw.removeprefix(codecs.BOM_UTF8))[0]
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    text, _ = _guess(raw)
+    beyond = len(raw) - len(raw.translate(None, _BEYOND))
+    foreign = sum(len(run) for run in _RUN.findall(raw) if len(set(run)) > _FEWEST_LETTERS)
+    if not beyond or 2 * foreign < beyond:
+        return text
+    with suppress(UnicodeDecodeError):
+        return raw.decode()
+    found = from_bytes(raw[:_DETECTED], cp_isolation=_LIKELY).best()
+    return text if found is None else decode_as(raw, found.encoding, is_certain=False)
 
 
-def decode_as(raw: bytes, charset: str | None) -> str:
+def decode_as(raw: bytes, charset: str | None, *, is_certain: bool = True) -> str:
     """The characters of bytes by what they are said to be in, else as `decode`.
 
     By what is meant where that says it: ISO-8859-1 is Windows-1252, GB2312 is GBK. A few letters
@@ -109,7 +128,7 @@ def decode_as(raw: bytes, charset: str | None) -> str:
     if name in _JAPANESE:
         return _with_signs(raw)
     text = raw.decode(codecs_used[0], "replace")
-    return text if _is_readable(text) else decode(raw)
+    return text if _is_readable(text) or not is_certain else decode(raw)
 
 
 def decode_html(raw: bytes, charset: str | None = None) -> str:

@@ -59,3 +59,22 @@ def test_html_says_what_it_is_in() -> None:
         markup = f"<html><head>{meta}</head><p>Склад"
         assert decode_html(markup.encode("cp1251")).endswith("Склад")
         assert decode_html(markup.encode(), "utf-8").endswith("Склад")
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [
+        ("cp1251", "Склад открывается в девять утра."),
+        ("koi8-r", "Склад открывается в девять утра."),
+        ("cp932", "会議は三時に始まります。"),
+        ("gb18030", "会议在三楼，朱镕基参加。"),
+        ("cp949", "회의는 세 시에 시작합니다."),
+        ("cp1253", "Η αποθήκη ανοίγει στις εννέα"),
+        ("cp1252", "Zürich öffnet um neun – “ja”"),
+        ("cp1252", "Él llegó tarde…"),
+        ("cp1252", "ÄÖÜ"),
+        ("cp1252", "no ……………… and no ————"),
+    ],
+)
+def test_text_that_names_no_charset(charset: str, text: str) -> None:
+    assert decode(text.encode(charset)) == text
