@@ -106,9 +106,10 @@ class MailPart(Message):
         if len(self) < MOST_HEADERS:
             is_content = name.lower().startswith("content-")
             most = LONGEST_CONTENT_HEADER if is_content else LONGEST_HEADER
-            super().set_raw(name, value[:most])
+            value = value[:most]
             if is_content and not value.isascii():  # else each letter beyond becomes a mark
-                self._headers[-1] = (name, decode(value[:most].encode("utf-8", "surrogateescape")))
+                value = decode(value.encode("utf-8", "surrogateescape"))
+            super().set_raw(name, value)
 
     def attach(self, payload: Any) -> None:
         """A part, counted before it is parsed.
