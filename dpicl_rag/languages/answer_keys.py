@@ -51,6 +51,7 @@ _NUMBER = re.compile(
     r"(?:\s?(?P<after>[€$£%]|[^\W\d_]+))?",
 )
 _NUMBERED = re.compile(r"(?P<noun>[^\W\d_]+)\s+(?P<number>\d+[a-z]?)\b")
+_ELIDED = re.compile(r"\b(?:[Ll]|[djmnst]|qu|dell|all|nell|dall|sull)['\u2019](?=[^\W\d_]{2})")
 _CURRENCIES = {
     "EUR": ("€", "eur", "euro", "euros"),
     "USD": ("$", "usd", "dollar", "dollars", "dólares", "dollari"),
@@ -249,7 +250,7 @@ class AnswerKeys:
         language, words = self.language, dict[str, bool]()
         for at, word in enumerate(_WORD.findall(text)):
             folded = word.casefold()
-            if not self._is_new(folded) or language.is_date(folded) or has_digit(word):
+            if not self._is_new(folded) or _is_date(folded) or has_digit(word):
                 continue
             # The first word has a capital anyhow.
             capital = word[:1].isupper() and (at > 0 or language.nouns_have_capitals)
@@ -271,7 +272,7 @@ class AnswerKeys:
             words = _WORD.findall(part)
             folded = [word.casefold() for word in words]
             new = [
-                self._is_new(word) and not (self.language.is_date(word) or has_digit(word))
+                self._is_new(word) and not (_is_date(word) or has_digit(word))
                 for word in folded
             ]
             for run in list(_runs(new))[-1:]:
@@ -446,8 +447,14 @@ def _capital(word: str) -> str:
     return word[:1].upper() + word[1:]
 
 
+def _is_date(folded: str) -> bool:
+    """True of a weekday or month, also where a document in another language has it."""
+    return any(one.is_date(folded) for one in languages())
+
+
 def _plain(text: str) -> str:
-    return " ".join(normal_form("NFKC", text).split())
+    """A text in one line, without articles and prepositions that are part of a word: "l'aqua"."""
+    return _ELIDED.sub("", " ".join(normal_form("NFKC", text).split()))
 
 
 @lru_cache(maxsize=256)  # of questions, which are public
