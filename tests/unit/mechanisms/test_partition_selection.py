@@ -291,7 +291,8 @@ OTHERS = [("x",), ("x", "y")]
 @pytest.mark.parametrize("unit", [("x", "z"), ("x", "y"), ("z", "y", "x"), ("z",)])
 def test_a_coin_that_chooses_a_key_costs_nothing(unit, monkeypatch):
     step = Agreement.selecting(2.0, 0.05, DIRECT, ADD)
-    having, without = (released_law(step, held, monkeypatch) for held in (OTHERS + [unit], OTHERS))
+    corpora = ([*OTHERS, unit], OTHERS)
+    having, without = (released_law(step, held, monkeypatch) for held in corpora)
     factor = Fraction(math.exp(2.0)) * (1 - Fraction(1, 10**14))
     for p, q in ((having, without), (without, having)):
         short = sum(
