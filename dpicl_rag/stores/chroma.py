@@ -53,6 +53,7 @@ PUBLIC_FIELD = "dpicl_public"
 """Metadata field of a collection that a synthesis has made: its texts are public."""
 
 _KIND = "dpicl_privacy_unit"
+_RELEASED = "dpicl_released"  # Chroma takes no empty metadata
 _PREFIX = "chroma:"
 _PAGE = 1000  # records asked for at a time
 _LOCK_S = 3600.0  # another process reads the whole
@@ -71,7 +72,7 @@ class CollectionAddress:
     Attributes:
         place: Folder, or address of a server.
         name: Of the collection.
-        unit_field: Metadata field that holds the privacy unit; needed once.
+        unit_field: Metadata field that holds the privacy unit; the one on record if None.
     """
 
     place: str
@@ -92,7 +93,7 @@ class CollectionAddress:
         if not place or not name or "?" in name:
             raise ConfigurationError(
                 "a Chroma collection is given as chroma:FOLDER#COLLECTION or "
-                "chroma:http://HOST:PORT#COLLECTION, the first time with ?unit=FIELD behind it"
+                "chroma:http://HOST:PORT#COLLECTION"
             )
         return cls(place, name, unit or None)
 
@@ -117,7 +118,8 @@ class ChromaCollection(ExactSource):
         synthetic: The synthesis that drew its texts; None for texts that somebody wrote.
 
     Raises:
-        CorpusError: The collection was opened with another ``unit_field`` before.
+        CorpusError: The collection was adopted under another ``unit_field``, or has records of
+            which none has this one.
     """
 
     def __init__(
@@ -139,8 +141,10 @@ class ChromaCollection(ExactSource):
         self.public: bool = metadata.get(PUBLIC_FIELD) is True
         self.synthetic = SyntheticOrigin.of(metadata)
         recorded = metadata.get(_KIND)
-        if self.synthetic is None and not require_kind(self.name, recorded, unit_field):
-            _note_kind(collection, unit_field)
+        if self.synthetic is None:
+            require_kind(self.name, recorded, unit_field)
+            with guarded():
+                require_field(collection, unit_field)
         self._unit_field = unit_field
         self._refresh = refresh
         self._reach: Reach = reach or (lambda: nullcontext(collection))
@@ -170,7 +174,8 @@ class ChromaCollection(ExactSource):
             refresh: As for the class.
 
         Raises:
-            CorpusError: There is no such collection, or its unit is not on record.
+            CorpusError: There is no such collection, nobody has adopted it, or its vectors are of
+                another length than those of the embedder.
             ConfigurationError: It is no address of a collection.
         """
         wanted = CollectionAddress.of(address)
@@ -185,16 +190,24 @@ class ChromaCollection(ExactSource):
             def reach() -> Iterator[Collection]:
                 # A client of a folder keeps what it has read, and misses what others write.
                 with opened(wanted.place) if server is None else nullcontext(server) as client:
-                    yield _collection(client, wanted.name)
+                    yield collection_named(client, wanted.name)
 
             with guarded(), reach() as collection:
+                recorded = unit_on_record(collection)
+                if recorded is None:
+                    raise CorpusError(
+                        f"nobody has said what a privacy unit of {wanted.name!r} is: "
+                        f"`dpicl-rag corpora adopt {address} --unit FIELD` does so once, and "
+                        "`corpora check` shows the fields that there are"
+                    )
                 made = cls(
                     collection,
-                    unit_field=wanted.unit_field or _unit_of(collection),
+                    unit_field=wanted.unit_field or recorded,
                     embedder=embedder,
                     refresh=refresh,
                     reach=reach,
                 )
+                _require_length(collection, made.embedder)
             made._connections = connections.pop_all()
         return made
 
@@ -378,7 +391,7 @@ def _key(collection: Collection, unit_field: str) -> str:
     return f"{collection.id}.{field}"
 
 
-def _collection(client: ClientAPI, name: str) -> Collection:
+def collection_named(client: ClientAPI, name: str) -> Collection:
     from chromadb.errors import NotFoundError
 
     try:
@@ -390,21 +403,65 @@ def _collection(client: ClientAPI, name: str) -> Collection:
     return found
 
 
-def _unit_of(collection: Collection) -> str:
-    """The field of the unit that is on record."""
+def unit_on_record(collection: Collection) -> str | None:
+    """The field of the unit under which a collection was adopted; None where it was not."""
     metadata = collection.metadata or {}
     if SyntheticOrigin.of(metadata) is not None:
         return "document"
-    if _KIND not in metadata:
-        raise CorpusError(
-            f"say once which metadata field of {collection.name!r} holds the privacy unit, by "
-            "?unit=FIELD behind its address; ?unit=document makes each record a unit"
-        )
-    return str(metadata[_KIND])
+    return str(metadata[_KIND]) if _KIND in metadata else None
 
 
-def _note_kind(collection: Collection, kind: str) -> None:
+def note_unit(collection: Collection, unit_field: str | None) -> None:
+    """Put the field of the unit on record, or take it back where it is None."""
     metadata = dict(collection.metadata or {})
     # Chroma refuses to write this one again; it is in the collection's configuration as well.
     metadata.pop("hnsw:space", None)
-    collection.modify(metadata={**metadata, _KIND: kind})
+    metadata.pop(_KIND, None)
+    if unit_field is not None:
+        metadata[_KIND] = unit_field
+    collection.modify(metadata=metadata or {_RELEASED: True})
+
+
+def require_field(collection: Collection, unit_field: str) -> None:
+    """Refuse a field that no record of a collection has, where there are records.
+
+    For the owner, whose fields these are, before a question: none tells of it.
+
+    Raises:
+        CorpusError: None has it.
+    """
+    start = 0
+    while True:
+        page = collection.get(include=["metadatas"], limit=_PAGE, offset=start)
+        found = zip(page["ids"], page["metadatas"] or [], strict=True)
+        if any(unit_of(id, dict(fields or {}), unit_field) is not None for id, fields in found):
+            return
+        if not page["ids"]:
+            break
+        start += len(page["ids"])
+    if start:
+        raise CorpusError(
+            f"no record of {collection.name!r} has a field {unit_field!r} to be its privacy unit; "
+            "`dpicl-rag corpora check` names the fields that there are"
+        )
+
+
+def _require_length(collection: Collection, embedder: Embedder) -> None:
+    """Refuse a collection that another embedding model has filled.
+
+    Raises:
+        CorpusError: Its vectors are of another length.
+    """
+    there = length_of_vectors(collection)
+    ours = embedder.embed(["length"], query=True).shape[1]
+    if there not in (None, ours):
+        raise CorpusError(
+            f"the vectors of {collection.name!r} have {there} numbers, those of the embedding "
+            f"model {ours}: name the model that filled it by --embedder"
+        )
+
+
+def length_of_vectors(collection: Collection) -> int | None:
+    """How many numbers a vector of a collection has: Chroma takes one length. None without any."""
+    found: Any = collection.get(limit=1, include=["embeddings"])["embeddings"]
+    return len(found[0]) if found is not None and len(found) else None
