@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.languages.person_names import is_person
 from dpicl_rag.retrieval.stored_record import require_kind
-from dpicl_rag.stores.chroma import (
-    CollectionAddress,
-    collection_named,
+from dpicl_rag.stores.chroma import CollectionAddress, collection_named
+from dpicl_rag.stores.chroma_client import guarded, opened
+from dpicl_rag.stores.unit_on_record import (
     length_of_vectors,
     note_unit,
     require_field,
     unit_on_record,
 )
-from dpicl_rag.stores.chroma_client import guarded, opened
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
@@ -150,8 +149,8 @@ def _reached(address: str) -> Iterator[tuple[CollectionAddress, Collection]]:
     wanted = CollectionAddress.of(address)
     if wanted is None:
         raise CorpusError(
-            f"{address!r} is no collection of Chroma, whose address is chroma:FOLDER-OR-URL#NAME; a "
-            "corpus of this store has its unit from `dpicl-rag ingest`"
+            f"{address!r} is no collection of Chroma, whose address is chroma:FOLDER-OR-URL#NAME; "
+            "a corpus of this store has its unit from `dpicl-rag ingest`"
         )
     with guarded(), opened(wanted.place) as client:
         yield wanted, collection_named(client, wanted.name)

@@ -41,6 +41,12 @@ from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
 from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where, on_grid
 from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, Page, cache_folder
 from dpicl_rag.stores.chroma_client import ChromaAddress, guarded, opened, require_silent
+from dpicl_rag.stores.unit_on_record import (
+    not_adopted,
+    require_field,
+    require_length,
+    unit_on_record,
+)
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -52,8 +58,6 @@ REFRESH_S = 60.0
 PUBLIC_FIELD = "dpicl_public"
 """Metadata field of a collection that a synthesis has made: its texts are public."""
 
-_KIND = "dpicl_privacy_unit"
-_RELEASED = "dpicl_released"  # Chroma takes no empty metadata
 _PREFIX = "chroma:"
 _PAGE = 1000  # records asked for at a time
 _LOCK_S = 3600.0  # another process reads the whole
@@ -116,6 +120,7 @@ class ChromaCollection(ExactSource):
         name: Of the collection. Public.
         public: Whether it says that all of its texts are.
         synthetic: The synthesis that drew its texts; None for texts that somebody wrote.
+        adopted: Whether its owner has put its unit on record.
 
     Raises:
         CorpusError: The collection was adopted under another ``unit_field``, or has records of
@@ -140,7 +145,8 @@ class ChromaCollection(ExactSource):
         self.embedder = embedder or SentenceTransformerEmbedder()
         self.public: bool = metadata.get(PUBLIC_FIELD) is True
         self.synthetic = SyntheticOrigin.of(metadata)
-        recorded = metadata.get(_KIND)
+        recorded = unit_on_record(collection)
+        self.adopted: bool = recorded is not None
         if self.synthetic is None:
             require_kind(self.name, recorded, unit_field)
             with guarded():
@@ -174,8 +180,8 @@ class ChromaCollection(ExactSource):
             refresh: As for the class.
 
         Raises:
-            CorpusError: There is no such collection, nobody has adopted it, or its vectors are of
-                another length than those of the embedder.
+            CorpusError: There is no such collection, or its unit is neither on record nor in the
+                address.
             ConfigurationError: It is no address of a collection.
         """
         wanted = CollectionAddress.of(address)
@@ -193,21 +199,16 @@ class ChromaCollection(ExactSource):
                     yield collection_named(client, wanted.name)
 
             with guarded(), reach() as collection:
-                recorded = unit_on_record(collection)
-                if recorded is None:
-                    raise CorpusError(
-                        f"nobody has said what a privacy unit of {wanted.name!r} is: "
-                        f"`dpicl-rag corpora adopt {address} --unit FIELD` does so once, and "
-                        "`corpora check` shows the fields that there are"
-                    )
+                unit_field = wanted.unit_field or unit_on_record(collection)
+                if unit_field is None:
+                    raise not_adopted(address)
                 made = cls(
                     collection,
-                    unit_field=wanted.unit_field or recorded,
+                    unit_field=unit_field,
                     embedder=embedder,
                     refresh=refresh,
                     reach=reach,
                 )
-                _require_length(collection, made.embedder)
             made._connections = connections.pop_all()
         return made
 
@@ -274,6 +275,17 @@ class ChromaCollection(ExactSource):
                 collection.delete(ids=list(some))
             if self._files is not None:
                 self._read_anew(collection, self._files)
+
+    def require_ready(self, address: str) -> None:
+        """Refuse what questions must not be paid for: for the owner, before any is.
+
+        Raises:
+            CorpusError: Its unit is not on record, or another embedding model has filled it.
+        """
+        if not self.adopted:
+            raise not_adopted(address)
+        with guarded(), self._reach() as collection:
+            require_length(collection, self.embedder)
 
     def close(self) -> None:
         """Forget what is in memory, and release connections."""
@@ -392,6 +404,11 @@ def _key(collection: Collection, unit_field: str) -> str:
 
 
 def collection_named(client: ClientAPI, name: str) -> Collection:
+    """A collection that is there.
+
+    Raises:
+        CorpusError: There is none.
+    """
     from chromadb.errors import NotFoundError
 
     try:
@@ -401,67 +418,3 @@ def collection_named(client: ClientAPI, name: str) -> Collection:
             f"there is no Chroma collection {name!r}; its address is chroma:FOLDER-OR-URL#NAME"
         ) from None
     return found
-
-
-def unit_on_record(collection: Collection) -> str | None:
-    """The field of the unit under which a collection was adopted; None where it was not."""
-    metadata = collection.metadata or {}
-    if SyntheticOrigin.of(metadata) is not None:
-        return "document"
-    return str(metadata[_KIND]) if _KIND in metadata else None
-
-
-def note_unit(collection: Collection, unit_field: str | None) -> None:
-    """Put the field of the unit on record, or take it back where it is None."""
-    metadata = dict(collection.metadata or {})
-    # Chroma refuses to write this one again; it is in the collection's configuration as well.
-    metadata.pop("hnsw:space", None)
-    metadata.pop(_KIND, None)
-    if unit_field is not None:
-        metadata[_KIND] = unit_field
-    collection.modify(metadata=metadata or {_RELEASED: True})
-
-
-def require_field(collection: Collection, unit_field: str) -> None:
-    """Refuse a field that no record of a collection has, where there are records.
-
-    For the owner, whose fields these are, before a question: none tells of it.
-
-    Raises:
-        CorpusError: None has it.
-    """
-    start = 0
-    while True:
-        page = collection.get(include=["metadatas"], limit=_PAGE, offset=start)
-        found = zip(page["ids"], page["metadatas"] or [], strict=True)
-        if any(unit_of(id, dict(fields or {}), unit_field) is not None for id, fields in found):
-            return
-        if not page["ids"]:
-            break
-        start += len(page["ids"])
-    if start:
-        raise CorpusError(
-            f"no record of {collection.name!r} has a field {unit_field!r} to be its privacy unit; "
-            "`dpicl-rag corpora check` names the fields that there are"
-        )
-
-
-def _require_length(collection: Collection, embedder: Embedder) -> None:
-    """Refuse a collection that another embedding model has filled.
-
-    Raises:
-        CorpusError: Its vectors are of another length.
-    """
-    there = length_of_vectors(collection)
-    ours = embedder.embed(["length"], query=True).shape[1]
-    if there not in (None, ours):
-        raise CorpusError(
-            f"the vectors of {collection.name!r} have {there} numbers, those of the embedding "
-            f"model {ours}: name the model that filled it by --embedder"
-        )
-
-
-def length_of_vectors(collection: Collection) -> int | None:
-    """How many numbers a vector of a collection has: Chroma takes one length. None without any."""
-    found: Any = collection.get(limit=1, include=["embeddings"])["embeddings"]
-    return len(found[0]) if found is not None and len(found) else None
