@@ -69,7 +69,7 @@ UNSUPPORTED = "not a supported kind of file"
 
 #: What to do with files of kinds that are not read, by their endings.
 WAYS_OUT: dict[str, str] = {
-    **dict.fromkeys((".numbers", ".xlsb"), "export it as CSV or .xlsx"),
+    ".numbers": "export it as CSV or .xlsx",
     **dict.fromkeys(
         (".parquet", ".feather", ".arrow", ".avro", ".orc", ".sqlite", ".db", ".pkl"),
         "export it as CSV or JSON Lines",

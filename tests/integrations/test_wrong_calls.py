@@ -170,6 +170,7 @@ WRONG: dict[str, tuple[Callable[[Scene], Any], str]] = {
     "LlamaIndex structure": (lambda s: s.engine(output_cls=Form), "classify"),
     "LlamaIndex async": (lambda s: s.engine(use_async=True), "aquery"),
     "LlamaIndex setting": (lambda s: s.engine(epsilon=2), r"with_settings\(epsilon=\.\.\.\)"),
+    "LlamaIndex chat_mode": (lambda s: s.engine(chat_mode="context"), "there is one"),
     "LlamaIndex typing error": (lambda s: s.engine(treshold=0.2), "did you mean threshold"),
     "LlamaIndex unknown": (lambda s: s.engine(foo=1), "foo: no such option"),
     "LlamaIndex another model": (lambda s: s.engine(llm=MockLLM()), "leave llm out"),

@@ -145,7 +145,7 @@ def test_the_owner_alone_puts_the_unit_on_record(corpus: ChromaCollection, addre
         ChromaCollection.open(plain, embedder=HashingEmbedder())
     with pytest.raises(CorpusError, match="corpora adopt"):
         corpus.require_ready(address)
-    with pytest.raises(CorpusError, match="no record of .* has a field 'whom'"):
+    with pytest.raises(CorpusError, match=r"no record of .* has a field 'whom'"):
         adopt(plain, "whom")
     assert adopt(address) == "who"
     again = ChromaCollection.open(plain, embedder=HashingEmbedder())
