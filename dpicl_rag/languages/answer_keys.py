@@ -27,6 +27,7 @@ from dpicl_rag.languages.languages import (
     languages,
 )
 from dpicl_rag.languages.numbers_in_words import has_digit, in_digits
+from dpicl_rag.languages.yes_or_no_answers import yes_or_no
 from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
@@ -134,13 +135,16 @@ class AnswerKeys:
         return found[:1] if self.by_value else found
 
     def answers(self, answer: str) -> bool:
-        """Whether an answer has what the question asks for: a time, a date or a number.
+        """Whether an answer has what the question asks for: a time, a date, a number, a reason.
 
-        "The sauna is closed until 2026." tells no day; "at noon" tells a time.
+        "The sauna is closed until 2026." tells no day; "at noon" tells a time. "Floor." is a word
+        of a reason, and none.
 
         Args:
             answer: A text.
         """
+        if self.kind in (QuestionKind.REASON, QuestionKind.MANNER):
+            return len(_WORD.findall(answer)) > 1
         if self.kind not in _VALUES:
             return True
         words = (word.casefold() for word in _WORD.findall(_plain(answer)))
@@ -231,7 +235,8 @@ class AnswerKeys:
             case QuestionKind.PLACE:
                 return self._places(text)
             case QuestionKind.YES_OR_NO:
-                return self._yes_or_no(text)
+                words = [word.casefold() for word in _WORD.findall(text)]
+                return yes_or_no(words, self._asked, self.language)
         return self._parts(text)
 
     def _parts(self, text: str) -> Iterator[str]:
@@ -272,8 +277,7 @@ class AnswerKeys:
             words = _WORD.findall(part)
             folded = [word.casefold() for word in words]
             new = [
-                self._is_new(word) and not (_is_date(word) or has_digit(word))
-                for word in folded
+                self._is_new(word) and not (_is_date(word) or has_digit(word)) for word in folded
             ]
             for run in list(_runs(new))[-1:]:
                 shown = words if self.language.nouns_have_capitals else folded
@@ -398,32 +402,6 @@ class AnswerKeys:
     def _is_news(self, name: list[str]) -> bool:
         """True of a name with a word that the question has not: "Tallow Street", of a street."""
         return not self._asked.issuperset(word.casefold() for word in name)
-
-    def _yes_or_no(self, text: str) -> Iterator[str]:
-        """The word that it begins with, or what it says of all that is asked.
-
-        "The sauna is closed until May." denies "Is the sauna open now?", as it says the opposite.
-        """
-        language, words = self.language, [word.casefold() for word in _WORD.findall(text)]
-        if words and words[0] in language.yes | language.no:
-            yield words[0].capitalize()
-            return
-        if not language.negations.isdisjoint(words):
-            return
-        said = frozenset(map(language.stem, words))
-        asked = {
-            word
-            for word in self._asked
-            if not (language.says_little(word) or word in language.at_present)
-        }
-        if asked and said.issuperset(map(language.stem, asked)):
-            yield from (word.capitalize() for word in language.yes)
-        elif any(
-            said.issuperset(map(language.stem, asked - pair | pair - asked))
-            for pair in language.opposites
-            if len(pair & asked) == 1
-        ):
-            yield from (word.capitalize() for word in language.no)
 
     def _languages(self) -> tuple[Language, ...]:
         """The language of the question first, then the others."""
