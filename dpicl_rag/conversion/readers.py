@@ -123,8 +123,10 @@ def _sheets(content: bytes) -> Iterator[Iterator[tuple[int, list[str]]]]:
         book = python_calamine.load_workbook(io.BytesIO(content))
     except python_calamine.PasswordError:
         raise NotConvertedError(Outcome.PASSWORD) from None
-    for name in book.sheet_names:
-        yield _rows(book.get_sheet_by_name(name))
+    for sheet in book.sheets_metadata:
+        # A chart of a sheet of its own says nothing, or what other sheets say already.
+        is_table = sheet.typ == python_calamine.SheetTypeEnum.WorkSheet
+        yield _rows(book.get_sheet_by_name(sheet.name)) if is_table else iter(())
 
 
 def _rows(sheet: python_calamine.CalamineSheet) -> Iterator[tuple[int, list[str]]]:
