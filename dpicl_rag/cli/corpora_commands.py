@@ -114,12 +114,14 @@ def delete(
     )
 
 
-Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="chroma:FOLDER-OR-URL#COLLECTION")]
+AddressArgument = Annotated[
+    str, typer.Argument(metavar="ADDRESS", help="chroma:FOLDER-OR-URL#COLLECTION")
+]
 
 
 @app.command()
 @console.reported()
-def check(address: Address, as_json: options.AsJson = False) -> None:
+def check(address: AddressArgument, as_json: options.AsJson = False) -> None:
     """Show what is in a Chroma collection: records, fields, vectors, and what is missing.
 
     For the owner: it is private, and costs nothing.
@@ -148,7 +150,7 @@ def check(address: Address, as_json: options.AsJson = False) -> None:
 @app.command()
 @console.reported()
 def adopt(
-    address: Address,
+    address: AddressArgument,
     unit: Annotated[
         str | None,
         typer.Option(
@@ -166,7 +168,7 @@ def adopt(
 
 @app.command()
 @console.reported()
-def release(address: Address, ledger: options.LedgerPath = None) -> None:
+def release(address: AddressArgument, ledger: options.LedgerPath = None) -> None:
     """Take the unit of a Chroma collection back, while nothing was spent under it."""
     from dpicl_rag.stores.adoption import account_of
     from dpicl_rag.stores.adoption import release as take_back

@@ -16,7 +16,7 @@ from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.characters import fingerprint
-from dpicl_rag.loaders.records import Header
+from dpicl_rag.loaders.records import TableHeader
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
 
 KIND = "files"
@@ -39,7 +39,7 @@ class FileSource:
     unit: str | None = None
     text_field: str | None = None
     key_field: str | None = None
-    header: Header | Literal[False] = None
+    header: TableHeader | Literal[False] = None
     delimiter: str | None = None
 
     @property
@@ -67,7 +67,7 @@ class FileSource:
         unit: str | None = None,
         text_field: str | None = None,
         key_field: str | None = None,
-        header: Header | Literal[False] = None,
+        header: TableHeader | Literal[False] = None,
         delimiter: str | None = None,
     ) -> FileSource:
         """The source at paths, wherever a later process runs."""

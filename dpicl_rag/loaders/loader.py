@@ -39,7 +39,6 @@ from dpicl_rag.loaders.records import (
     NO_KEY,
     NO_TEXT_FIELD,
     UNREADABLE_FILE,
-    Header,
     LoaderItem,
     LoadReport,
     LoadResult,
@@ -47,6 +46,7 @@ from dpicl_rag.loaders.records import (
     Record,
     RecordOrSkipped,
     Skipped,
+    TableHeader,
     Unparsed,
     UnreadableError,
 )
@@ -98,7 +98,7 @@ def load(
     unit: str | None = None,
     text_field: str | None = None,
     key_field: str | None = None,
-    header: Header | Literal[False] = None,
+    header: TableHeader | Literal[False] = None,
     delimiter: str | None = None,
     joins: Joins = "ask",
     on_progress: Progress | None = None,
@@ -200,8 +200,8 @@ def load(
 
 
 def _table_options(
-    header: Header | Literal[False], delimiter: str | None
-) -> tuple[Header, str | None]:
+    header: TableHeader | Literal[False], delimiter: str | None
+) -> tuple[TableHeader, str | None]:
     """What the owner says of tables, checked.
 
     Raises:

@@ -186,7 +186,7 @@ class Unparsed:
     exact: Mapping[str, str] = field(default_factory=dict)
 
 
-Header = int | Sequence[str] | None
+TableHeader = int | Sequence[str] | None
 """Where the names of a table's columns are: the number of a line, or names that the owner gives, of
 which there may be none; found out if None."""
 
@@ -210,7 +210,7 @@ class Options:
     key_field: str | None = None
     conversions: Conversions | None = None
     parser: Conversions | None = None
-    header: Header = None
+    header: TableHeader = None
     delimiter: str | None = None
 
     @property

@@ -96,10 +96,6 @@ WRONG: dict[str, tuple[Callable[[Scene], Any], str]] = {
         lambda s: s.combine.invoke({"input": "Why?", "documents": []}),
         "'context'",
     ),
-    "LangChain state of a graph": (
-        lambda s: s.chain.invoke({"messages": TURNS}),
-        "ChatPrivateContext",
-    ),
     "LangChain messages": (lambda s: s.chain.invoke(TURNS), "ChatPrivateContext"),
     "LangChain a message": (lambda s: s.chain.invoke(TURNS[1]), r"StrOutputParser\(\)"),
     "LangChain a list": (lambda s: s.chain.invoke({"input": ["Why?"]}), "no question but list"),
