@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,6 +112,77 @@ def delete(
         f"deleted corpus {name}; its budget and what was spent stay in the ledger, and its "
         f"released answers in the memory (`dpicl-rag memory clear --corpus {name}`)"
     )
+
+
+AddressArgument = Annotated[
+    str, typer.Argument(metavar="ADDRESS", help="chroma:FOLDER-OR-URL#COLLECTION")
+]
+
+
+@app.command()
+@console.reported()
+def check(address: AddressArgument, as_json: options.AsJson = False) -> None:
+    """Show what is in a Chroma collection: records, fields, vectors, and what is missing.
+
+    For the owner: it is private, and costs nothing.
+    """
+    from dpicl_rag.stores.adoption import account_of
+
+    found = account_of(address)
+    if as_json:
+        console.write_json({**asdict(found), "missing": list(found.missing)})
+        return
+    fields = ", ".join(f"{name} ({count:,})" for name, count in found.fields.items())
+    lines = {
+        "records": f"{found.records:,}",
+        "fields": fields or "none",
+        "dimension": "none" if found.dimension is None else str(found.dimension),
+        "distance": found.distance,
+        "unit": found.unit or "not on record",
+        "could be the unit": ", ".join(found.candidates) or "none that several records share",
+    }
+    for label, value in lines.items():
+        console.stdout().print(console.printable(f"{label}: {value}"), soft_wrap=True)
+    for line in found.missing:
+        console.stdout().print(console.printable(f"missing: {line}"), soft_wrap=True)
+
+
+@app.command()
+@console.reported()
+def adopt(
+    address: AddressArgument,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Metadata field that holds the privacy unit; document: each record is one.",
+        ),
+    ] = None,
+) -> None:
+    """Put on record what a privacy unit of a Chroma collection is. It keeps it."""
+    from dpicl_rag.stores.adoption import adopt as put_on_record
+
+    field = put_on_record(address, unit)
+    typer.echo(f"a unit of {address} is: {'one record' if field == 'document' else field}")
+
+
+@app.command()
+@console.reported()
+def release(address: AddressArgument, ledger: options.LedgerPath = None) -> None:
+    """Take the unit of a Chroma collection back, while nothing was spent under it."""
+    from dpicl_rag.stores.adoption import account_of
+    from dpicl_rag.stores.adoption import release as take_back
+
+    name = account_of(address).name
+    with data_folder.find_ledger(ledger) as book:
+        every = [] if book is None else book.status()
+    if any((one.kind, one.name) == ("corpus", name) and one.spent for one in every):
+        raise CorpusError(
+            f"answers from {name!r} were paid for under its unit, so it stays: under another, who "
+            "has spent would begin anew"
+        )
+    former = take_back(address)
+    typer.echo(f"{address} has no unit on record" + (f"; it was {former}" if former else ""))
 
 
 @app.command()

@@ -179,11 +179,14 @@ def load_embedder(model: str | None, device: str | None = None) -> Embedder:
 def open_corpus(
     name: str, path: str | None, embedder: str | None
 ) -> Iterator[Corpus | ChromaCollection]:
-    """Open an existing corpus, or a Chroma collection by its address."""
+    """Open an existing corpus, or a Chroma collection that was adopted by its address."""
+    from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.corpus import open_corpus
 
     corpus = open_corpus(name, path, embedder=load_embedder(embedder))
     try:
+        if not isinstance(corpus, Corpus):
+            corpus.require_ready(name)
         yield corpus
     finally:
         corpus.close()

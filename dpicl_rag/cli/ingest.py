@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -63,6 +64,21 @@ def ingest(
         bool,
         typer.Option("--spam", help="Read what Gmail labels as spam, trash or drafts, too."),
     ] = False,
+    header: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINE|NAME,NAME",
+            help="Which line of the tables in PATH names the columns, or names for those of tables "
+            "where none does; by default the first.",
+        ),
+    ] = None,
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="No line of these tables names the columns.")
+    ] = False,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(metavar="SIGN", help="What stands between the fields of CSV, such as ';'."),
+    ] = None,
     anew: Annotated[
         bool,
         typer.Option(
@@ -130,6 +146,8 @@ def ingest(
         raise typer.BadParameter("name the corpus", param_hint="--corpus")
     if not sources:
         raise typer.BadParameter("name what is to be read", param_hint="PATH")
+    options.at_most_one({"--header": header, "--no-header": no_header or None})
+    names = False if no_header else _header(header, delimiter)
     if anew and unit is None:
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
     if not (no_ledger or yes):
@@ -142,6 +160,7 @@ def ingest(
 
     if any(map(is_address, sources)):
         tables = {"--anew": anew or None, "--text-field": text_field, "--key-field": key_field}
+        tables |= {"--header": header, "--no-header": no_header or None, "--delimiter": delimiter}
         for name in (name for name, value in tables.items() if value is not None):
             raise typer.BadParameter("it is not for mail on a server", param_hint=name)
         if not all(map(is_address, sources)):
@@ -165,6 +184,8 @@ def ingest(
                 unit=unit,
                 text_field=text_field,
                 key_field=key_field,
+                header=names,
+                delimiter=delimiter,
                 joins="allow" if yes else "ask",
                 spam=spam,
                 on_progress=bar.update,
@@ -183,7 +204,7 @@ def ingest(
         loaded_embedder = data_folder.load_embedder(embedder, device)
         target = Corpus.create(corpus, path, embedder=loaded_embedder, public=public)
     try:
-        files = FileSource.at(sources, unit, text_field, key_field, spam)
+        files = FileSource.at(sources, unit, text_field, key_field, spam, names, delimiter)
         documents, held = files.held(loaded.documents)
         with nullcontext() if no_ledger else data_folder.find_ledger(ledger) as book:
 
@@ -234,6 +255,13 @@ def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> N
         )
 
 
+def _header(given: str | None, delimiter: str | None) -> int | list[str] | None:
+    """Where the names of columns are, as it was written: the number of a line, or the names."""
+    if given is None or given.isdecimal():
+        return None if given is None else int(given)
+    return next(csv.reader([given], delimiter=delimiter or ","))
+
+
 def _chosen_unit(report: LoadReport, *, yes: bool) -> str | None:
     """The unit of a corpus that is new, where nobody has chosen one; None is the default.
 
@@ -252,7 +280,7 @@ def _chosen_unit(report: LoadReport, *, yes: bool) -> str | None:
             f"(--unit {report.persons[0]} protects the same {report.persons[0]} as one)"
         )
         return None
-    keep = "--unit document" if report.unit == "one row" else "--yes"
+    keep = "--yes" if "thread" in report.unit else "--unit document"
     if not sys.stdin.isatty():
         raise ConfigurationError(
             f"{report.doubt}, and a corpus keeps its unit; nothing was stored. Choose --unit "

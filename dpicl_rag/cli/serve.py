@@ -93,6 +93,14 @@ def serve(
     log_questions: Annotated[
         bool, typer.Option("--log-questions", help="Write the questions into it too.")
     ] = False,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-origin",
+            metavar="URL",
+            help="A site whose pages may ask from a browser (CORS), such as https://chat.example.",
+        ),
+    ] = None,
     keys: options.KeysPath = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -139,6 +147,7 @@ def serve(
             uploads=uploads,
             auditor=_auditor(serving),
             syncs=regular_syncs(serving, context.obj),
+            origins=allow_origin or (),
         )
         server = make_server(app, host=host, port=port)
 

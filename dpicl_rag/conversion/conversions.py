@@ -277,3 +277,9 @@ def pandoc() -> str | None:
     name = "pandoc.exe" if os.name == "nt" else "pandoc"
     path = Path(spec.origin).parent / "files" / name
     return str(path) if path.is_file() else None
+
+
+def row_in_words(cells: Sequence[str]) -> str:
+    """A row of a spreadsheet as a line: its cells apart by bars, each in its column."""
+    last = max((at for at, cell in enumerate(cells, 1) if cell), default=0)
+    return " | ".join(cells[:last])

@@ -20,6 +20,7 @@ from dpicl_rag.conversion.conversions import (
     Outcome,
     is_installed,
     pandoc,
+    row_in_words,
 )
 
 READERS: dict[str, FileReader] = {}
@@ -30,6 +31,7 @@ _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")  # [MS-OFFCRYPTO] 2.
 # A book may list its fonts there; where it lists texts, these are locked.
 _LOCKED_TEXT = re.compile(rb'URI="[^"]*\.(?:x?html?|xml|opf|ncx)"', re.I)
 _ENTRY_BYTES = 2**20
+_SAVED = re.compile(rb'<v>[^<]|\bt="str"')
 _WHOLE = 2**53  # beyond it a float is not one whole number
 
 
@@ -100,16 +102,18 @@ def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def _read_sheets(content: bytes) -> bytes:
     """A spreadsheet as text: a line for each row that is not blank, its cells apart by bars."""
-    sheets = []
-    for sheet in _sheets(content):
-        lines = (" | ".join(cell for cell in cells if cell) for _, cells in sheet)
-        sheets.append("\n".join(line for line in lines if line))
+    sheets = ("\n".join(row_in_words(cells) for _, cells in sheet) for sheet in _sheets(content))
     return "\n\n".join(sheet for sheet in sheets if sheet).encode("utf-8", "replace")
 
 
 def _read_rows(content: bytes) -> bytes:
-    """A spreadsheet as JSON: sheets of rows that are not blank, each its number and its cells."""
-    return json.dumps([list(sheet) for sheet in _sheets(content)]).encode()
+    """A spreadsheet as JSON.
+
+    Its sheets of rows that are not blank, each its number and its cells; and whether a formula has
+    no value.
+    """
+    sheets = [list(sheet) for sheet in _sheets(content)]
+    return json.dumps({"sheets": sheets, "unsaved": _has_unsaved(content)}).encode()
 
 
 def _sheets(content: bytes) -> Iterator[Iterator[tuple[int, list[str]]]]:
@@ -119,16 +123,38 @@ def _sheets(content: bytes) -> Iterator[Iterator[tuple[int, list[str]]]]:
         book = python_calamine.load_workbook(io.BytesIO(content))
     except python_calamine.PasswordError:
         raise NotConvertedError(Outcome.PASSWORD) from None
-    for name in book.sheet_names:
-        yield _rows(book.get_sheet_by_name(name))
+    for sheet in book.sheets_metadata:
+        # A chart of a sheet of its own says nothing, or what other sheets say already.
+        is_table = sheet.typ == python_calamine.SheetTypeEnum.WorkSheet
+        yield _rows(book.get_sheet_by_name(sheet.name)) if is_table else iter(())
 
 
 def _rows(sheet: python_calamine.CalamineSheet) -> Iterator[tuple[int, list[str]]]:
-    first = sheet.start[0] if sheet.start else 0
-    for number, row in enumerate(sheet.to_python(), first + 1):
-        cells = [_written(value) for value in row]
+    top, left = sheet.start or (0, 0)
+    rows = [[_written(value) for value in row] for row in sheet.to_python()]
+    for (first, column), (last, _) in sheet.merged_cell_ranges or ():
+        # What is merged over several rows is said of each of them.
+        for row in rows[max(0, first - top) + 1 : max(0, last - top) + 1]:
+            if 0 <= column - left < len(row) and first >= top:
+                row[column - left] = row[column - left] or rows[first - top][column - left]
+    for number, cells in enumerate(rows, top + 1):
         if any(cells):
             yield number, cells
+
+
+def _has_unsaved(content: bytes) -> bool:
+    """Test for a formula without the value that a program has computed (ECMA-376, 18.3.1.4)."""
+    if content.startswith(_OLE):
+        return False
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for name in archive.namelist():
+            if name.startswith("xl/worksheets/") and name.endswith(".xml"):
+                cells = (
+                    one[max(0, one.rfind(b"<c ")) :] for one in archive.read(name).split(b"</c>")
+                )
+                if any(b"<f" in cell and not _SAVED.search(cell) for cell in cells):
+                    return True
+    return False
 
 
 def _written(value: object) -> str:

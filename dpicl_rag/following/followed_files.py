@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
@@ -15,6 +16,7 @@ from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.characters import fingerprint
+from dpicl_rag.loaders.records import TableHeader
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
 
 KIND = "files"
@@ -30,6 +32,8 @@ class FileSource:
         text_field: As for ``load``.
         key_field: As for ``load``.
         spam: As for ``load``.
+        header: As for ``load``.
+        delimiter: As for ``load``.
     """
 
     paths: tuple[str, ...]
@@ -37,6 +41,8 @@ class FileSource:
     text_field: str | None = None
     key_field: str | None = None
     spam: bool = False
+    header: TableHeader | Literal[False] = None
+    delimiter: str | None = None
 
     @property
     def name(self) -> str:
@@ -51,7 +57,9 @@ class FileSource:
     @property
     def source(self) -> StoredSource:
         """As a corpus keeps it."""
-        spec = [list(self.paths), self.unit, self.text_field, self.key_field, self.spam]
+        spec: list[Any] = [list(self.paths), self.unit, self.text_field, self.key_field, self.spam]
+        if self.header is not None or self.delimiter is not None:
+            spec += [self.header, self.delimiter]
         return StoredSource(self.id, KIND, json.dumps(spec))
 
     @classmethod
@@ -62,10 +70,12 @@ class FileSource:
         text_field: str | None = None,
         key_field: str | None = None,
         spam: bool = False,
+        header: TableHeader | Literal[False] = None,
+        delimiter: str | None = None,
     ) -> FileSource:
         """The source at paths, wherever a later process runs."""
         resolved = tuple(str(Path(path).resolve()) for path in paths)
-        return cls(resolved, unit, text_field, key_field, spam)
+        return cls(resolved, unit, text_field, key_field, spam, header, delimiter)
 
     @classmethod
     def of(cls, source: StoredSource) -> FileSource:
@@ -117,6 +127,8 @@ def bring_files(
         text_field=files.text_field,
         key_field=files.key_field,
         spam=files.spam,
+        header=files.header,
+        delimiter=files.delimiter,
         joins=joins,
         on_progress=on_progress,
     )

@@ -23,7 +23,9 @@ from dpicl_rag.loaders.records import (
     UNCLOSED_QUOTE,
 )
 
-_DELIMITERS = (b",", b";", b"\t", b"|")
+DELIMITERS = (b",", b";", b"\t", b"|")
+# How Excel says in a line above the table what stands between its fields.
+_SEPARATOR = re.compile(rb'"?sep=(.)"?\r?\n?', re.IGNORECASE)
 # A quote that is not closed within so many bytes, with a hundred for each line, is never.
 _FARTHEST = 256 * 2**20
 _LINE_BYTES = 100
@@ -78,23 +80,37 @@ def whole_lines(pieces: Iterable[bytes]) -> Iterator[Line]:
 class DelimitedRows:
     """The rows of a table, one after the other.
 
-    What stands between fields is what is most often in the first line, outside quotes.
+    What stands between fields is what the line ``sep=;`` says that Excel writes, or what is given,
+    or what is most often in the first line, outside quotes.
 
     Args:
         lines: Its lines.
+        delimiter: What stands between fields, a byte; found out if None.
+        start: The number of the line that the table begins with, or of a blank one above it.
     """
 
-    def __init__(self, lines: Iterable[Line]) -> None:
+    def __init__(
+        self, lines: Iterable[Line], delimiter: bytes | None = None, start: int = 1
+    ) -> None:
         self._lines = iter(lines)
         self._ahead: deque[Line] = deque()
         self._number = 0  # of the last line that was taken
-        first = next((line for line in self._counted() if line.raw not in _ENDS), None)
+        first = self._first()
+        if first is not None and (said := _SEPARATOR.fullmatch(first.raw or b"")):
+            delimiter, first = said[1], self._first()
+        while first is not None and self._number < start:
+            first = self._first()
         if first is not None:
             self._ahead.append(first)
             self._number -= 1
         header = _QUOTED.sub(b"", (first and first.raw) or b"")
-        self._delimiter = max(_DELIMITERS, key=header.count)
-        self._plain = re.compile(rb'[^"\r\n%s]*+' % re.escape(self._delimiter))
+        self.likely: bytes = max(DELIMITERS, key=header.count)
+        self.delimiter = delimiter or self.likely
+        self._plain = re.compile(rb'[^"\r\n%s]*+' % re.escape(self.delimiter))
+
+    def _first(self) -> Line | None:
+        """The next line that is not blank."""
+        return next((line for line in self._counted() if line.raw not in _ENDS), None)
 
     def read(self, width: int) -> DelimitedRow | None:
         """The next row, or None at the end.
@@ -103,7 +119,7 @@ class DelimitedRows:
             width: The most fields that a row may have. One over several lines has as many: it is
                 otherwise likely made of several rows.
         """
-        first = next((line for line in self._counted() if line.raw not in _ENDS), None)
+        first = self._first()
         return None if first is None else self._row(first, width)
 
     def _counted(self) -> Iterator[Line]:
@@ -118,12 +134,12 @@ class DelimitedRows:
         """The row that begins with a line that was taken."""
         number = self._number
         if not line.quotes and line.raw is not None and b"\r" not in line.raw[:-2]:
-            fields = line.raw.rstrip(b"\r\n").split(self._delimiter, width)
+            fields = line.raw.rstrip(b"\r\n").split(self.delimiter, width)
             many = len(fields) > width
             return DelimitedRow(
                 number, () if many else tuple(fields), TOO_MANY_FIELDS if many else ""
             )
-        parse = _Parse(self._plain, self._delimiter, width)
+        parse = _Parse(self._plain, self.delimiter, width)
         taken = [line]
         farthest = _FARTHEST
         while parse.read(taken[-1]):

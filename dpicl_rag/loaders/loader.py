@@ -12,13 +12,20 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpicl_rag.conversion import Conversions
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import parsing
+from dpicl_rag.loaders.columns import (
+    column_roles,
+    columns_instead,
+    named,
+    require_columns,
+    unit_in_words,
+)
 from dpicl_rag.loaders.framework_documents import (
     FrameworkDocument,
     is_of_framework,
@@ -39,6 +46,7 @@ from dpicl_rag.loaders.records import (
     Record,
     RecordOrSkipped,
     Skipped,
+    TableHeader,
     Unparsed,
     UnreadableError,
 )
@@ -56,17 +64,15 @@ from dpicl_rag.loaders.sources import (
     unsupported,
 )
 from dpicl_rag.loaders.streams import Allowance, Stream, open_stream
-from dpicl_rag.loaders.table_files import (
-    column_roles,
-    columns_instead,
-    columns_of,
-    read_csv,
-    read_json,
-    read_jsonl,
-    require_columns,
-    unit_in_words,
+from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_jsonl
+from dpicl_rag.loaders.text_files import (
+    read_converted,
+    read_eml,
+    read_html,
+    read_rows,
+    read_sheet,
+    read_text,
 )
-from dpicl_rag.loaders.text_files import read_converted, read_eml, read_html, read_rows, read_text
 
 _CSV, _JSON = (".csv", ".tsv"), (".jsonl", ".ndjson")
 _Reader = Callable[[Stream, str, Options], Iterator[LoaderItem]]
@@ -82,6 +88,7 @@ _ONE: dict[FileFormat, _Reader] = {
     "text": read_text,
     "html": read_html,
     **{kind: partial(read_converted, kind) for kind in CONVERTED},
+    "sheet": read_sheet,
 }
 
 
@@ -91,6 +98,8 @@ def load(
     unit: str | None = None,
     text_field: str | None = None,
     key_field: str | None = None,
+    header: TableHeader | Literal[False] = None,
+    delimiter: str | None = None,
     joins: Joins = "ask",
     spam: bool = False,
     on_progress: Progress | None = None,
@@ -129,6 +138,11 @@ def load(
             are one unit, in whatever table they stand. A row without a key is known by its content:
             edited, it is a new unit beside the old one. A text file is known by where it lies and
             by its content.
+        header: Where the names of a table's columns are: the number of a line, ``False`` where they
+            are nowhere, or names for a table that has none. By default they are the first row; one
+            that looks like a record or a title is refused.
+        delimiter: What stands between the fields of CSV, a character of ASCII. By default what is
+            most often in the header; without a header a comma.
         joins: What becomes of a message that would make more than three conversations one:
             ``"ask"`` skips it and reports it, ``"allow"`` makes them one. As for `Corpus.add`.
         spam: Read what Gmail's archive labels as spam, trash or a draft, too.
@@ -146,7 +160,7 @@ def load(
             directory such a file is skipped.
         ConfigurationError: A path is a CSV table whose header lacks the ``unit``, the
             ``text_field`` or the ``key_field``, and the message names the columns; or what is given
-            is no path.
+            is no path, or ``header`` or ``delimiter`` is none.
     """
     entries: list[RecordOrSkipped] = []
 
@@ -155,7 +169,8 @@ def load(
             on_progress(len(entries), None)
 
     with _children(tell) as (conversions, parser):
-        options = Options(unit, text_field, key_field, conversions, parser, spam)
+        table = _table_options(header, delimiter)
+        options = Options(unit, text_field, key_field, conversions, parser, *table, spam)
         paths, theirs = records_of_framework(path, options)
         items = _items(existing_paths(paths), options) if theirs is None else theirs
         for entry in _with_attachments(parsing.parsed(items, options)):
@@ -184,6 +199,29 @@ def load(
             sum("\ufffd" in document.text for document in documents),
         ),
     )
+
+
+def _table_options(
+    header: TableHeader | Literal[False], delimiter: str | None
+) -> tuple[TableHeader, str | None]:
+    """What the owner says of tables, checked.
+
+    Raises:
+        ConfigurationError: It is none of what may be said.
+    """
+    if header is False:
+        header = ()
+    if isinstance(header, str) or header is True or (isinstance(header, int) and header < 1):
+        raise ConfigurationError(
+            "header is the number of a line from 1 on, False, or a list of names"
+        )
+    if not isinstance(header, int | None):
+        header = named(header)
+    if delimiter is not None and not (
+        len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
+    ):
+        raise ConfigurationError("delimiter is one character of ASCII, and no quote or line end")
+    return header, delimiter
 
 
 def load_mails(
@@ -279,7 +317,7 @@ def _items_of(source: SourceFile, options: Options) -> Iterator[LoaderItem]:
         allowance = Allowance(source.path)
         if source.kind == "csv" and source.folder is None:
             with open_stream(source.path) as stream:
-                require_columns(columns_of(stream), options)
+                require_columns(columns_of(stream, options), options)
         with open_stream(source.path) as stream:
             # The first row of a table is public, so it may decide; a line of JSON may not.
             if source.kind == "csv" and is_signed(stream.peek()):
@@ -370,7 +408,7 @@ def load_private_table(
         ConfigurationError: A CSV table has no such column by its first row.
     """
     check_private_table(path, columns, unit=unit)
-    return load(Path(path), unit=unit, text_field=text_field).documents
+    return load(Path(path), unit=unit, text_field=text_field, header=1).documents
 
 
 def check_private_table(path: str | Path, columns: Iterable[str], *, unit: str) -> None:
@@ -394,7 +432,7 @@ def check_private_table(path: str | Path, columns: Iterable[str], *, unit: str) 
 def _require_columns(file: Path, wanted: Sequence[str]) -> None:
     try:
         with open_stream(file) as stream:
-            present = columns_of(stream)
+            present = columns_of(stream, Options(header=1))
     except (OSError, EOFError, zlib.error) as error:
         reason = isinstance(error, OSError) and error.strerror
         raise LoaderError(f"{file} cannot be read: {reason or 'it is damaged'}") from None

@@ -31,12 +31,20 @@ EMPTY = "empty"
 FOR_MACHINES = "a report for mail servers"
 JSON_ARRAY = "no whole JSON array; nothing of it is loaded"
 JSON_OBJECT = (
-    "one JSON object, not a list of them; save the list that it holds as a file of its own"
+    "one JSON object, not a list of them; save the list that it holds as a file of its own, or, "
+    "where it is one record, on a line of a file that ends in .jsonl"
 )
 SPAM = "spam, trash or a draft by Gmail's labels; --spam, or spam=True, reads it"
 LINK = "a link, which is not followed; load what it leads to by its own path"
 MESSAGE_WITHIN = "a message within a message; save it and load it by itself"
 NESTED = "nested too deeply"
+NO_HEADER = (
+    "its first row looks like a record or a title, not like names of columns; say which line names "
+    "them by --header LINE (1: this one is right), or name them by --header NAME,NAME, or say "
+    "--no-header; in Python header=LINE, a list of names, or False"
+)
+NO_SEPARATOR = "without a header a table is separated by commas, and this one is likely not; say so"
+UNSAVED = "formulas whose values were not saved with them; open the file and save it again"
 NO_KEY = "no value in the key field"
 NO_HEADERS = "no mail headers"
 NO_TEXT_FIELD = "no text in the text field"
@@ -66,7 +74,7 @@ UNSUPPORTED = "not a supported kind of file"
 
 #: What to do with files of kinds that are not read, by their endings.
 WAYS_OUT: dict[str, str] = {
-    **dict.fromkeys((".numbers", ".xlsb"), "export it as CSV or .xlsx"),
+    ".numbers": "export it as CSV or .xlsx",
     **dict.fromkeys(
         (".parquet", ".feather", ".arrow", ".avro", ".orc", ".sqlite", ".db", ".pkl"),
         "export it as CSV or JSON Lines",
@@ -141,6 +149,7 @@ class Record:
             where characters do not give them back.
         unread: Attachments of a message that were not read.
         said: The text of a message without its attachments, where some were read.
+        persons: Columns of persons within a file that is one record.
     """
 
     position: str
@@ -155,6 +164,7 @@ class Record:
     exact: Mapping[str, str] = field(default_factory=dict)
     unread: Sequence[Skipped] = ()
     said: str = ""
+    persons: Sequence[str] = ()
 
     @property
     def is_row(self) -> bool:
@@ -181,6 +191,11 @@ class Unparsed:
     exact: Mapping[str, str] = field(default_factory=dict)
 
 
+TableHeader = int | Sequence[str] | None
+"""Where the names of a table's columns are: the number of a line, or names that the owner gives, of
+which there may be none; found out if None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of the caller, as in ``load``, and what converts files.
@@ -191,6 +206,8 @@ class Options:
         key_field: As there.
         conversions: Those of this load; where there are none, such files are skipped.
         parser: What parses mail and HTML; where there is none, this process does.
+        header: As there, and no names where it is False there.
+        delimiter: As there.
         spam: As there.
     """
 
@@ -199,7 +216,24 @@ class Options:
     key_field: str | None = None
     conversions: Conversions | None = None
     parser: Conversions | None = None
+    header: TableHeader = None
+    delimiter: str | None = None
     spam: bool = False
+
+    @property
+    def has_header(self) -> bool:
+        """A row of each table names its columns."""
+        return self.header is None or isinstance(self.header, int)
+
+    @property
+    def given(self) -> list[str]:
+        """The names of columns that the owner gives."""
+        return [] if self.header is None or isinstance(self.header, int) else list(self.header)
+
+    @property
+    def separator(self) -> bytes | None:
+        """What stands between the fields of a table, a byte; found out if None."""
+        return self.delimiter.encode() if self.delimiter else None
 
     @property
     def names_column(self) -> bool:

@@ -64,6 +64,7 @@ KINDS: dict[str, FileFormat] = {
     ".xlsx": "sheet",
     ".xlsm": "sheet",
     ".xls": "sheet",
+    ".xlsb": "sheet",
     ".ods": "sheet",
     ".msg": "msg",
 }

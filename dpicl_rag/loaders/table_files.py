@@ -1,15 +1,22 @@
-"""Tables: CSV, JSON and JSON Lines, a record per row, and the roles of their columns."""
+"""Tables: CSV, JSON and JSON Lines, a record per row."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader, BytesIO
 
-from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.loaders.characters import characters, characters_of, written
+from dpicl_rag.loaders.columns import (
+    TEXT_FIELDS,
+    are_known,
+    header_line,
+    is_doubtful,
+    named,
+    numbered,
+    repeats_of,
+)
 from dpicl_rag.loaders.delimited import DelimitedRow, DelimitedRows, whole_lines
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
@@ -19,6 +26,8 @@ from dpicl_rag.loaders.records import (
     MAX_FIELDS,
     MAX_RECORD_BYTES,
     NESTED,
+    NO_HEADER,
+    NO_SEPARATOR,
     NOT_AN_OBJECT,
     NOT_JSON,
     TOO_LARGE,
@@ -33,28 +42,6 @@ from dpicl_rag.loaders.records import (
 )
 from dpicl_rag.loaders.streams import Stream, lines_of
 
-# A column that is called so is the text. "request" and the like are not among them: in a record of
-# several fields such a column is one part of what there is to know.
-TEXT_FIELDS = ("text", "body", "content", "message")
-MOST = 30
-"""Names of columns that an error or a report shows."""
-
-_LONGEST = 40
-_PERSONS = frozenset(
-    """
-    account author buyer caller citizen client contact customer debtor donor e_mail email employee
-    guest insured learner member mail name patient payer person phone player policyholder
-    recipient requester resident respondent sender seller student subscriber telephone tenant
-    user username first_name last_name full_name given_name family_name surname nickname login
-    ssn mobile kunde kundin patientin nutzer mitglied
-    """.split()  # noqa: SIM905 - read as a list of words
-)
-# What stands after the noun in the name of a column, as in customer_id.
-_KEY_WORDS = frozenset(
-    "id ids no nr num number key code ref uuid guid name mail email address".split()  # noqa: SIM905
-)
-_WORDS = re.compile(r"[^\W\d_]+")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # A column that is called so names the row. "key" and "name" do not: many rows may share them.
 _KEY_FIELDS = ("id", "_id", "uuid", "guid", "record_id", "row_id")
 # A quote by itself is one that nobody closed.
@@ -74,23 +61,52 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOr
         A record for each row that is not blank, or why there is none. A row with fewer fields than
         columns has empty ones; one with more is skipped, for it is likely cut in the wrong places.
         See ``loaders.delimited`` for what is damaged.
+
+    Raises:
+        UnreadableError: Its first row is no row of names, and nobody said which one is.
     """
-    rows = DelimitedRows(whole_lines(lines_of(stream)))
-    header = rows.read(MAX_FIELDS)
-    if header is None:
-        return
-    if header.reason:
-        yield Skipped(f"{prefix}line {header.line}", BAD_HEADER)
-        return
-    columns = _columns(header)
+    rows = _rows(stream, options)
+    if options.has_header:
+        header = rows.read(MAX_FIELDS)
+        if header is None:
+            return
+        if header.reason:
+            yield Skipped(f"{prefix}line {header.line}", BAD_HEADER)
+            return
+        columns = _columns(header)
+        _require_header([characters(name)[0] for name in header.fields], columns, options)
+    else:
+        columns = options.given
     number = 0
-    while row := rows.read(len(columns)):
+    # Without names a row is as wide as it is: the first one is somebody's, as all are.
+    while row := rows.read(len(columns) or MAX_FIELDS):
         number += 1
         position = f"{prefix}row {number} (line {row.line})"
         if row.reason:
             yield Skipped(position, row.reason)
             continue
-        yield _record(columns, map(characters, row.fields), position, options)
+        names = columns or numbered(len(row.fields))
+        yield _record(names, map(characters, row.fields), position, options)
+
+
+def _rows(stream: Stream, options: Options) -> DelimitedRows:
+    """The rows of a table, from its header on."""
+    lines = whole_lines(lines_of(stream))
+    if options.has_header:
+        start = options.header or 1
+        return DelimitedRows(lines, options.separator, start if isinstance(start, int) else 1)
+    # The first row is somebody's, and must not decide how others' are read.
+    return DelimitedRows(lines, options.separator or b",")
+
+
+def _require_header(cells: Sequence[str], columns: Sequence[str], options: Options) -> None:
+    """Refuse a first row that nobody has said to be names, and that does not look like them.
+
+    Raises:
+        UnreadableError: It is one.
+    """
+    if options.header is None and is_doubtful(cells) and not are_known(columns, options):
+        raise UnreadableError(NO_HEADER)
 
 
 def row_of(
@@ -109,23 +125,58 @@ def row_of(
     return _record(columns, map(written, cells), position, options)
 
 
-def columns_in(cells: Sequence[str]) -> list[str]:
-    """The columns that a row of characters names; none where they are too many."""
+def columns_in(cells: Sequence[str], options: Options) -> list[str]:
+    """The columns that a row of characters names; none where they are too many.
+
+    Raises:
+        UnreadableError: As `read_csv`.
+    """
     last = max((at for at, cell in enumerate(cells, 1) if cell), default=0)
-    return _names(written(cell)[0] for cell in cells[:last]) if last <= MAX_FIELDS else []
+    columns = named(written(cell)[0] for cell in cells[:last]) if last <= MAX_FIELDS else []
+    _require_header(cells[:last], columns, options)
+    return columns
 
 
-def columns_of(stream: Stream) -> list[str]:
-    """The columns of a table, by its first row; none where that cannot be read."""
-    header = DelimitedRows(whole_lines(lines_of(stream))).read(MAX_FIELDS)
-    return _columns(header) if header else []
+def columns_of(stream: Stream, options: Options) -> list[str]:
+    """The columns of a table, by its header; none where that cannot be read.
+
+    Raises:
+        UnreadableError: As `read_csv`. It says which line may be the header: for the owner.
+    """
+    rows = _rows(stream, options)
+    if not options.has_header:
+        if options.separator is None and rows.likely != rows.delimiter:
+            likely = rows.likely.decode()
+            raise UnreadableError(f"{NO_SEPARATOR}: --delimiter {likely!r}")
+        return options.given
+    header = rows.read(MAX_FIELDS)
+    if header is None or header.reason:
+        return []
+    columns = _columns(header)
+    try:
+        _require_header([characters(name)[0] for name in header.fields], columns, options)
+    except UnreadableError as error:
+        line = header_line(_first_rows(rows))
+        hint = f"; line {line} looks like names: --header {line}" if line else ""
+        raise UnreadableError(f"{error}{hint}") from None
+    return columns
 
 
-def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
-    """Read a file of one JSON object per line. Arguments and yields as ``read_csv``."""
+def _first_rows(rows: DelimitedRows) -> Iterator[tuple[int, list[str]]]:
+    while row := rows.read(MAX_FIELDS):
+        yield row.line, [characters(field)[0] for field in row.fields]
+
+
+def read_jsonl(
+    stream: Stream, prefix: str, options: Options, *, lists: bool = True
+) -> Iterator[RecordOrSkipped]:
+    """Read a file of one JSON object per line. Arguments and yields as ``read_csv``.
+
+    Where ``lists`` is not set an object that holds a list of objects is skipped.
+    """
     for number, whole in enumerate(whole_lines(lines_of(stream)), 1):
         position = f"{prefix}line {number}"
-        entry = _row(whole.raw, position, options)
+        entry = _row(whole.raw, position, options, lists=lists)
         if entry is not None:
             yield entry
 
@@ -134,16 +185,21 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
     """Read a file of one array of JSON objects, or of one object per line.
 
     What the file begins with decides. An element that is no object, or is damaged within its
-    brackets, is skipped by itself. Arguments and yields as ``read_csv``.
+    brackets, is skipped by itself; so is a line that holds a list of objects, for these may be
+    the records. Arguments and yields as ``read_csv``.
 
     Raises:
-        UnreadableError: It begins as an array and is none, or is one object over several lines.
+        UnreadableError: It begins as an array and is none, or is one object over several lines, or
+            one that holds a list of objects.
     """
     raw = b"".join(lines_of(stream))
     if not raw.lstrip().startswith(b"["):
         if is_one_object(raw):
             raise UnreadableError(JSON_OBJECT)
-        yield from read_jsonl(BufferedReader(BytesIO(raw)), prefix, options)
+        lines = read_jsonl(BufferedReader(BytesIO(raw)), prefix, options, lists=False)
+        if raw.strip().count(b"\n") == 0:
+            lines = _of_one_line(lines)
+        yield from lines
         return
     elements = split_array(raw)
     if elements is None:
@@ -155,7 +211,17 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
             yield entry
 
 
-def _row(raw: bytes | None, position: str, options: Options) -> RecordOrSkipped | None:
+def _of_one_line(entries: Iterable[RecordOrSkipped]) -> Iterator[RecordOrSkipped]:
+    """The record of a file of one line. On one line or on many, a list within is the same."""
+    for entry in entries:
+        if isinstance(entry, Skipped) and entry.reason == JSON_OBJECT:
+            raise UnreadableError(JSON_OBJECT)
+        yield entry
+
+
+def _row(
+    raw: bytes | None, position: str, options: Options, *, lists: bool = True
+) -> RecordOrSkipped | None:
     """A row from one JSON object; None of blanks. Without bytes it is too large."""
     if raw is None:
         return Skipped(position, TOO_LARGE)
@@ -169,7 +235,9 @@ def _row(raw: bytes | None, position: str, options: Options) -> RecordOrSkipped 
         row = json.loads(text, parse_float=_Number)
         if not isinstance(row, dict):
             return Skipped(position, NOT_AN_OBJECT)
-        names = _names(read(name)[0] for name in row)
+        if not lists and any(map(_is_list_of_objects, row.values())):
+            return Skipped(position, JSON_OBJECT)
+        names = named(read(name)[0] for name in row)
         values = [read(_as_text(value)) for value in row.values()]
     except ValueError:
         return Skipped(position, NOT_JSON)
@@ -198,17 +266,13 @@ def _record(
         text = "\n".join(f"{field}: {value}" for field, value in fields.items() if value)
     else:
         # Without its text, a row still tells the loader which names there are.
-        text = fields.get(name, "")
+        texts = [fields.get(one, "") for one in repeats_of(name, fields)]
+        text = "\n\n".join(one for one in texts if one)
     return Record(position, text, fields, key=key if fields.get(key) else "", exact=exact)
 
 
 def _columns(header: DelimitedRow) -> list[str]:
-    return _names(characters(name)[0] for name in header.fields)
-
-
-def _names(columns: Iterable[str]) -> list[str]:
-    """Names of columns. One without gets a number: no database takes an empty name."""
-    return [name.strip() or f"column {at}" for at, name in enumerate(columns, 1)]
+    return named(characters(name)[0] for name in header.fields)
 
 
 def _first(fields: Mapping[str, str], names: Iterable[str]) -> str | None:
@@ -228,6 +292,10 @@ def _as_text(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(item for item in (_as_text(item).strip() for item in value) if item)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
 
 
 class _Number(float):
@@ -286,90 +354,3 @@ def is_one_object(raw: bytes) -> bool:
     if raw.lstrip().partition(b"\n")[0].strip() != b"{":
         return False
     return len(split_array(b"[" + raw + b"]") or ()) == 1
-
-
-def column_roles(
-    records: Iterable[Record], options: Options
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Columns of all tables by their names: the text, those unread, and of these the persons'."""
-    tables: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    naming = {name for name in (options.unit, options.key_field) if name}  # read as such
-    for record in records:
-        if record.is_row:
-            tables[record.file].update(dict.fromkeys(record.metadata))
-            naming.update([record.key] if record.key else [])
-    text: dict[str, None] = {}
-    columns: dict[str, None] = {}
-    for table in map(tuple, tables.values()):
-        columns.update(dict.fromkeys(table))
-        text.update(dict.fromkeys(_text(table, options.text_field)))
-    persons = [one for one in columns if one not in naming and is_person(one)]
-    unread = [one for one in columns if one not in text and one not in naming]
-    return _few(text), _few(unread), _few(persons)
-
-
-def require_columns(columns: Sequence[str], options: Options) -> None:
-    """Check that a table has the columns that were asked for, by its header alone.
-
-    Raises:
-        ConfigurationError: It lacks one.
-    """
-    asked = {
-        "privacy unit": None if options.unit == "document" else options.unit,
-        "text field": options.text_field,
-        "key field": options.key_field,
-    }
-    for what, name in asked.items():
-        if name and name not in columns:
-            there = (
-                f"there are: {', '.join(map(repr, _few(columns)))}"
-                if columns
-                else "it is empty, or its first row, which names the columns, cannot be read"
-            )
-            raise ConfigurationError(f"the table has no column for the {what} {name!r}; {there}")
-
-
-def columns_instead(records: Iterable[Record], options: Options) -> tuple[str, ...]:
-    """The names that there are, where none is one that was asked for."""
-    asked = {options.unit, options.text_field, options.key_field} - {None, "document", "thread"}
-    found: dict[str, None] = {}
-    for record in records if asked else ():
-        found.update(dict.fromkeys(record.fields or record.metadata))
-    return () if asked <= found.keys() else _few(found)
-
-
-def is_person(column: str) -> bool:
-    """Test for the name of a column of persons, as ``customer`` and ``User ID`` look like."""
-    words = [word.lower() for word in _WORDS.findall(_HUMP.sub(" ", column))]
-    while len(words) > 1 and "_".join(words) not in _PERSONS and words[-1] in _KEY_WORDS:
-        words.pop()
-    return "_".join(words) in _PERSONS
-
-
-def _few(names: Iterable[str]) -> tuple[str, ...]:
-    """The first names, as an error or a report shows them."""
-    # A table without a header row shows its first row here, so long names are shortened.
-    return tuple(name[:_LONGEST] for name in list(names)[:MOST])
-
-
-def _text(columns: Sequence[str], text_field: str | None) -> Sequence[str]:
-    if text_field is not None:
-        return [text_field] if text_field in columns else []
-    by_name = {column.lower(): column for column in columns}
-    return next(([by_name[one]] for one in TEXT_FIELDS if one in by_name), columns)
-
-
-def unit_in_words(records: Iterable[Record], unit: str | None) -> str:
-    """Name of the unit of a load.
-
-    Args:
-        records: All that was read; of them only the kinds count.
-        unit: As for ``load``.
-    """
-    if unit not in (None, "document", "thread"):
-        return f"the same {unit}"
-    if unit == "thread":
-        return "one email thread"
-    mail = "one email thread" if unit is None else "one email"
-    kinds = {mail if one.thread else "one row" if one.is_row else "one document" for one in records}
-    return " or ".join(sorted(kinds)) or "one document"

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
-from dpicl_rag.conversion.conversions import REASONS, Outcome, is_installed
+from dpicl_rag.conversion.conversions import REASONS, Outcome, is_installed, row_in_words
 from dpicl_rag.loaders.characters import decode, fingerprint
+from dpicl_rag.loaders.columns import numbered, persons_of
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
     BINARY,
@@ -24,6 +25,7 @@ from dpicl_rag.loaders.records import (
     NOT_CONVERTED,
     NOT_HERE,
     TOO_LARGE,
+    UNSAVED,
     LoaderItem,
     Options,
     Record,
@@ -42,6 +44,7 @@ NO_TEXT = REASONS[Outcome.NO_TEXT]
 _EMLX = re.compile(rb"\s*(\d{1,9})[ \t]*\r?\n")
 _GAP = re.compile(r"(?<=\S) {3,}")
 _SHORTEST_RULE = "-----"
+_FEWEST_COLUMNS = 2  # of a sheet that is a table
 
 
 def read_text(stream: Stream, name: str, options: Options) -> Iterator[RecordOrSkipped]:
@@ -97,6 +100,38 @@ def read_converted(
         yield Skipped(name, str(error))
 
 
+def read_sheet(stream: Stream, name: str, options: Options) -> Iterator[RecordOrSkipped]:
+    """Read a spreadsheet that is one record, and its columns: one of them may be the unit."""
+    conversions = require_conversions("sheet", options)
+    raw = stream.read(MAX_CONVERTED_BYTES + 1)
+    try:
+        book = json.loads(converted("rows", raw, conversions))
+        sheets = ("\n".join(row_in_words(cells) for _, cells in rows) for rows in book["sheets"])
+        record = record_of_text(_text_of("\n\n".join(filter(None, sheets))), raw, name)
+    except UnreadableError as error:
+        yield Skipped(name, str(error))
+        return
+    if isinstance(record, Record):
+        persons: dict[str, None] = {}
+        for rows in book["sheets"]:
+            persons.update(dict.fromkeys(_persons_in(rows)))
+        record = replace(record, persons=tuple(persons))
+    yield record
+    if book["unsaved"]:
+        yield Skipped(name, UNSAVED)
+
+
+def _persons_in(rows: Sequence[tuple[int, list[str]]]) -> Sequence[str]:
+    """The columns of persons of a sheet, where its first row names columns."""
+    try:
+        columns = columns_in(rows[0][1], Options()) if len(rows) > 1 else []
+    except UnreadableError:
+        return ()
+    if len(columns) < _FEWEST_COLUMNS:
+        return ()
+    return persons_of(columns, [dict(zip(columns, row, strict=False)) for _, row in rows[1:]])
+
+
 def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a spreadsheet whose sheets are tables: the first row of each names its columns.
 
@@ -112,20 +147,33 @@ def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
         UnreadableError: Nothing of the file can be read.
     """
     conversions = require_conversions("sheet", options)
-    sheets = converted("rows", stream.read(MAX_CONVERTED_BYTES + 1), conversions)
-    for number, sheet in enumerate(json.loads(sheets), 1):
-        if not sheet:
-            continue
-        (_, header), *rows = sheet
-        columns = columns_in(header)
-        if not columns:
-            yield Skipped(f"{prefix}sheet {number}", BAD_HEADER)
-            continue
+    book = json.loads(converted("rows", stream.read(MAX_CONVERTED_BYTES + 1), conversions))
+    for number, sheet in enumerate(book["sheets"], 1):
+        place = f"{prefix}sheet {number}"
+        columns = options.given
+        rows = sheet
+        if options.has_header:
+            start = options.header if isinstance(options.header, int) else 1
+            rows = [row for row in sheet if row[0] >= start]
+            if not rows:
+                continue
+            (_, header), *rows = rows
+            try:
+                columns = columns_in(header, options)
+            except UnreadableError as error:
+                yield Skipped(place, str(error))
+                continue
+            if not columns:
+                yield Skipped(place, BAD_HEADER)
+                continue
         for row, cells in rows:
-            entry = row_of(columns, cells, f"{prefix}sheet {number}, row {row}", options)
+            names = columns or numbered(len(cells))
+            entry = row_of(names, cells, f"{place}, row {row}", options)
             if number > 1 and isinstance(entry, Record):  # each sheet is a table of its own
                 entry = replace(entry, file=f" {number}")
             yield entry
+    if book["unsaved"]:
+        yield Skipped(f"{prefix}formulas", UNSAVED)
 
 
 def require_conversions(kind: FileFormat, options: Options) -> Conversions:
@@ -161,7 +209,10 @@ def converted_text(kind: str, content: bytes, conversions: Conversions) -> str:
     Raises:
         UnreadableError: As `converted`, or it has none.
     """
-    told = converted(kind, content, conversions).decode("utf-8", "replace")
+    return _text_of(converted(kind, content, conversions).decode("utf-8", "replace"))
+
+
+def _text_of(told: str) -> str:
     # Tables come with rules and in columns as wide as their longest cell.
     lines = (_GAP.sub("  ", line) for line in told.splitlines() if not _is_rule(line))
     text = tidy("\n".join(lines))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from dpicl_rag._validate import place_and_sentence
 from dpicl_rag.server.admission import Admission, ServerLimits
@@ -48,6 +49,7 @@ def create_app(
     uploads: Uploads | None = None,
     auditor: Auditor | None = None,
     syncs: RegularSyncs | None = None,
+    origins: Sequence[str] = (),
 ) -> FastAPI:
     """The server. Its parts are ``app.state.parts``.
 
@@ -59,6 +61,7 @@ def create_app(
         uploads: Where owners' uploads go; None takes none.
         auditor: Runs owners' audits; None runs none.
         syncs: Bring the corpora up to date; None leaves that to others.
+        origins: Other sites whose pages may ask from a browser, with a key.
     """
     admission = Admission(limits or ServerLimits())
     parts = ServerParts(
@@ -88,6 +91,14 @@ def create_app(
     )
     app.state.parts = parts
     most_bytes = partial(_most_bytes, uploads)
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=[*origins],
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+            expose_headers=["X-DPICL-Ignored"],
+        )
     app.add_middleware(RequestGuard, most_bytes=most_bytes, told=parts.told)
     for router in ROUTERS:
         app.include_router(router)

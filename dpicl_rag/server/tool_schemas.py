@@ -22,7 +22,7 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    corpus: PublicText = Field(description="Which documents.")
+    corpus: PublicText = Field("", description="Which documents.")
 
     @classmethod
     def schema_for(cls, corpora: Sequence[str]) -> dict[str, Any]:
@@ -32,7 +32,15 @@ class Arguments(BaseModel):
             corpora: Their names.
         """
         schema = cls.model_json_schema()
-        schema["properties"]["corpus"]["enum"] = [*corpora]
+        only = {"default": corpora[0]} if len(corpora) == 1 else {}
+        schema["properties"]["corpus"] = {
+            "description": cls.model_fields["corpus"].description,
+            "enum": [*corpora],
+            "type": "string",
+            **only,
+        }
+        if not only:
+            schema["required"] = ["corpus", *schema.get("required", ())]
         return schema
 
     @classmethod

@@ -99,7 +99,14 @@ class Tools:
                 raise Refusal(404, f"there is no such tool; there are {', '.join(_KINDS)}")
             kind = _KINDS[name]
             arguments = kind.arguments.of(given)
-            if arguments.corpus not in self._service.open_to(call.caller):
+            corpora = self._service.open_to(call.caller)
+            if not arguments.corpus and len(corpora) == 1:
+                arguments.corpus = corpora[0]
+            if not arguments.corpus:
+                raise Refusal(
+                    400, "corpus: name one of those in this tool's schema", param="corpus"
+                )
+            if arguments.corpus not in corpora:
                 raise Refusal(
                     404,
                     "there is no such corpus here; the schema of this tool lists those you may ask",

@@ -41,6 +41,12 @@ from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
 from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where, on_grid
 from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, Page, cache_folder
 from dpicl_rag.stores.chroma_client import ChromaAddress, guarded, opened, require_silent
+from dpicl_rag.stores.unit_on_record import (
+    not_adopted,
+    require_field,
+    require_length,
+    unit_on_record,
+)
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -52,7 +58,6 @@ REFRESH_S = 60.0
 PUBLIC_FIELD = "dpicl_public"
 """Metadata field of a collection that a synthesis has made: its texts are public."""
 
-_KIND = "dpicl_privacy_unit"
 _PREFIX = "chroma:"
 _PAGE = 1000  # records asked for at a time
 _LOCK_S = 3600.0  # another process reads the whole
@@ -71,7 +76,7 @@ class CollectionAddress:
     Attributes:
         place: Folder, or address of a server.
         name: Of the collection.
-        unit_field: Metadata field that holds the privacy unit; needed once.
+        unit_field: Metadata field that holds the privacy unit; the one on record if None.
     """
 
     place: str
@@ -92,7 +97,7 @@ class CollectionAddress:
         if not place or not name or "?" in name:
             raise ConfigurationError(
                 "a Chroma collection is given as chroma:FOLDER#COLLECTION or "
-                "chroma:http://HOST:PORT#COLLECTION, the first time with ?unit=FIELD behind it"
+                "chroma:http://HOST:PORT#COLLECTION"
             )
         return cls(place, name, unit or None)
 
@@ -115,9 +120,11 @@ class ChromaCollection(ExactSource):
         name: Of the collection. Public.
         public: Whether it says that all of its texts are.
         synthetic: The synthesis that drew its texts; None for texts that somebody wrote.
+        adopted: Whether its owner has put its unit on record.
 
     Raises:
-        CorpusError: The collection was opened with another ``unit_field`` before.
+        CorpusError: The collection was adopted under another ``unit_field``, or has records of
+            which none has this one.
     """
 
     def __init__(
@@ -138,9 +145,12 @@ class ChromaCollection(ExactSource):
         self.embedder = embedder or SentenceTransformerEmbedder()
         self.public: bool = metadata.get(PUBLIC_FIELD) is True
         self.synthetic = SyntheticOrigin.of(metadata)
-        recorded = metadata.get(_KIND)
-        if self.synthetic is None and not require_kind(self.name, recorded, unit_field):
-            _note_kind(collection, unit_field)
+        recorded = unit_on_record(collection)
+        self.adopted: bool = recorded is not None
+        if self.synthetic is None:
+            require_kind(self.name, recorded, unit_field)
+            with guarded():
+                require_field(collection, unit_field)
         self._unit_field = unit_field
         self._refresh = refresh
         self._reach: Reach = reach or (lambda: nullcontext(collection))
@@ -170,7 +180,8 @@ class ChromaCollection(ExactSource):
             refresh: As for the class.
 
         Raises:
-            CorpusError: There is no such collection, or its unit is not on record.
+            CorpusError: There is no such collection, or its unit is neither on record nor in the
+                address.
             ConfigurationError: It is no address of a collection.
         """
         wanted = CollectionAddress.of(address)
@@ -185,12 +196,15 @@ class ChromaCollection(ExactSource):
             def reach() -> Iterator[Collection]:
                 # A client of a folder keeps what it has read, and misses what others write.
                 with opened(wanted.place) if server is None else nullcontext(server) as client:
-                    yield _collection(client, wanted.name)
+                    yield collection_named(client, wanted.name)
 
             with guarded(), reach() as collection:
+                unit_field = wanted.unit_field or unit_on_record(collection)
+                if unit_field is None:
+                    raise not_adopted(address)
                 made = cls(
                     collection,
-                    unit_field=wanted.unit_field or _unit_of(collection),
+                    unit_field=unit_field,
                     embedder=embedder,
                     refresh=refresh,
                     reach=reach,
@@ -261,6 +275,17 @@ class ChromaCollection(ExactSource):
                 collection.delete(ids=list(some))
             if self._files is not None:
                 self._read_anew(collection, self._files)
+
+    def require_ready(self, address: str) -> None:
+        """Refuse what questions must not be paid for: for the owner, before any is.
+
+        Raises:
+            CorpusError: Its unit is not on record, or another embedding model has filled it.
+        """
+        if not self.adopted:
+            raise not_adopted(address)
+        with guarded(), self._reach() as collection:
+            require_length(collection, self.embedder)
 
     def close(self) -> None:
         """Forget what is in memory, and release connections."""
@@ -378,7 +403,12 @@ def _key(collection: Collection, unit_field: str) -> str:
     return f"{collection.id}.{field}"
 
 
-def _collection(client: ClientAPI, name: str) -> Collection:
+def collection_named(client: ClientAPI, name: str) -> Collection:
+    """A collection that is there.
+
+    Raises:
+        CorpusError: There is none.
+    """
     from chromadb.errors import NotFoundError
 
     try:
@@ -388,23 +418,3 @@ def _collection(client: ClientAPI, name: str) -> Collection:
             f"there is no Chroma collection {name!r}; its address is chroma:FOLDER-OR-URL#NAME"
         ) from None
     return found
-
-
-def _unit_of(collection: Collection) -> str:
-    """The field of the unit that is on record."""
-    metadata = collection.metadata or {}
-    if SyntheticOrigin.of(metadata) is not None:
-        return "document"
-    if _KIND not in metadata:
-        raise CorpusError(
-            f"say once which metadata field of {collection.name!r} holds the privacy unit, by "
-            "?unit=FIELD behind its address; ?unit=document makes each record a unit"
-        )
-    return str(metadata[_KIND])
-
-
-def _note_kind(collection: Collection, kind: str) -> None:
-    metadata = dict(collection.metadata or {})
-    # Chroma refuses to write this one again; it is in the collection's configuration as well.
-    metadata.pop("hnsw:space", None)
-    collection.modify(metadata={**metadata, _KIND: kind})

@@ -122,10 +122,13 @@ def read_arguments(
 
 ChainInput: TypeAlias = str | dict[str, Any]
 """A question, or a dict that holds it under the chain's ``input_key``, and perhaps the turns before
-it under ``chat_history``."""
+it under ``chat_history``; or LangGraph's ``messages``, the last of which is the question."""
 
 HISTORY = "chat_history"
 """The key of the turns before the question: messages as LangChain takes them, or their words."""
+
+MESSAGES = "messages"
+"""The key of a whole conversation, as states of LangGraph hold it."""
 
 _DOCUMENT_BLOCK = "text-plain"
 _SPEAKER = re.compile(r"^(\w+): ", re.MULTILINE)
@@ -228,6 +231,8 @@ def read_input(input: Any, input_key: str, *beside: str) -> Conversation:
             f"the input must be a question, or a dict with one under {input_key!r}, "
             f"not {type(input).__name__}{_way_out(input)}"
         )
+    if input_key not in input and input.keys() - {*beside} == {MESSAGES}:
+        return _without_documents(read(_messages(input[MESSAGES], MESSAGES)), MESSAGES)
     known = (input_key, HISTORY, *beside)
     others = [key for key in input if key not in known]
     named = ", ".join(map(repr, others))
@@ -270,18 +275,24 @@ def _after(history: Any, question: str) -> Conversation:
         return Conversation(question)
     if isinstance(history, str):
         return Conversation.of(_spoken(history), (), question=question)
+    return _without_documents(read(_messages(history, HISTORY), question), HISTORY)
+
+
+def _messages(given: Any, key: str) -> list[BaseMessage]:
     try:
-        messages = convert_to_messages(history)
+        return convert_to_messages(given)
     except (NotImplementedError, TypeError, ValueError):
-        # Without a cause, which would quote the history.
+        # Without a cause, which would quote what was given.
         raise ConfigurationError(
-            f"{HISTORY!r} must hold the turns before the question: text, or messages such as "
-            "('human', '...') and ('ai', '...')"
+            f"{key!r} must hold the turns {'before' if key == HISTORY else 'up to'} the question: "
+            "text, or messages such as ('human', '...') and ('ai', '...')"
         ) from None
-    conversation = read(messages, question)
+
+
+def _without_documents(conversation: Conversation, key: str) -> Conversation:
     if conversation.documents:
         raise ConfigurationError(
-            f"{HISTORY!r} holds text-plain blocks: a chain has its documents from its retriever"
+            f"{key!r} holds text-plain blocks: a chain has its documents from its retriever"
         )
     return conversation
 

@@ -19,6 +19,7 @@ _CHOICE = (
 )
 _ELSEWHERE = {
     "response_mode": "each unit is read by an expert of its own, which is the only mode",
+    "chat_mode": "there is one: the turns before a question, which are public, make it whole",
     "response_synthesizer": "PrivateSynthesizer goes into a RetrieverQueryEngine",
     "similarity_cutoff": "threshold= is the least cosine of a unit with the question",
     "use_async": "aquery is the engine's async call",

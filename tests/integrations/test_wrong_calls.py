@@ -96,10 +96,6 @@ WRONG: dict[str, tuple[Callable[[Scene], Any], str]] = {
         lambda s: s.combine.invoke({"input": "Why?", "documents": []}),
         "'context'",
     ),
-    "LangChain state of a graph": (
-        lambda s: s.chain.invoke({"messages": TURNS}),
-        "ChatPrivateContext",
-    ),
     "LangChain messages": (lambda s: s.chain.invoke(TURNS), "ChatPrivateContext"),
     "LangChain a message": (lambda s: s.chain.invoke(TURNS[1]), r"StrOutputParser\(\)"),
     "LangChain a list": (lambda s: s.chain.invoke({"input": ["Why?"]}), "no question but list"),
@@ -170,6 +166,7 @@ WRONG: dict[str, tuple[Callable[[Scene], Any], str]] = {
     "LlamaIndex structure": (lambda s: s.engine(output_cls=Form), "classify"),
     "LlamaIndex async": (lambda s: s.engine(use_async=True), "aquery"),
     "LlamaIndex setting": (lambda s: s.engine(epsilon=2), r"with_settings\(epsilon=\.\.\.\)"),
+    "LlamaIndex chat_mode": (lambda s: s.engine(chat_mode="context"), "there is one"),
     "LlamaIndex typing error": (lambda s: s.engine(treshold=0.2), "did you mean threshold"),
     "LlamaIndex unknown": (lambda s: s.engine(foo=1), "foo: no such option"),
     "LlamaIndex another model": (lambda s: s.engine(llm=MockLLM()), "leave llm out"),

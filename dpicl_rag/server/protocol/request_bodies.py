@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 from dpicl_rag.prompts import plain
 from dpicl_rag.requests import CONVERSATION, FIELDS, Kind, Request, Turn
@@ -23,6 +23,9 @@ _LIMITED: dict[str, Any] = {
     "question": Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION)],
     "labels": Annotated[list[PublicText], Field(max_length=256)],
 }
+
+# How Open WebUI asks for titles, tags, follow-ups and completions of a chat.
+_TASK, _TURNS_WITHIN = "### Task:", "<chat_history>"
 
 B = TypeVar("B", bound=BaseModel)
 
@@ -70,6 +73,7 @@ WITHOUT_EFFECT = frozenset(
     {
         *("temperature", "top_p", "user", "store", "metadata", "service_tier", "tool_choice"),
         *("parallel_tool_calls", "safety_identifier", "prompt_cache_key"),
+        *("keep_alive", "chat_id", "session_id"),  # of Open WebUI
     }
 )
 """Fields without an effect in every interface."""
@@ -134,6 +138,9 @@ class Body(BaseModel):
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "function": "Tool"}
 
 
+_NO_TEXT = ("image_url", "input_image", "image", "input_audio", "audio", "file", "input_file")
+
+
 class TextPart(BaseModel):
     """A part of a message."""
 
@@ -150,6 +157,14 @@ class Message(BaseModel):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[TextPart] | None = None
+
+    @field_validator("content", mode="before")
+    @classmethod
+    def _of_text(cls, content: object) -> object:
+        parts = content if isinstance(content, list) else ()
+        if any(isinstance(part, dict) and part.get("type") in _NO_TEXT for part in parts):
+            raise ValueError("answers are from documents and text; leave out images, audio, files")
+        return content
 
     @property
     def text(self) -> str:
@@ -176,5 +191,13 @@ def conversation(
     question = plain(turns[-1].text) if turns and turns[-1].role == "user" else ""
     if not question.strip():
         raise Refusal(400, "the last message must be a user's question", param=param)
+    if question.lstrip().startswith(_TASK) and _TURNS_WITHIN in question:
+        raise Refusal(
+            400,
+            "this is a client's task about a chat, such as its title or tags, and would be paid "
+            "for as a question; give the client another model for its tasks",
+            code="client_task",
+            param=param,
+        )
     before = [(_SPEAKERS[m.role], plain(m.text)) for m in turns[:-1] if m.text.strip()]
     return "\n".join(system) or None, tuple(before), question

@@ -73,6 +73,10 @@ class TestHistory:
         chain.invoke({"input": FOLLOW_UP, "chat_history": history})
         assert embeddings.questions == [WHOLE]
 
+    def test_of_a_graph_is_its_messages(self, chain, embeddings):
+        chain.invoke({"messages": [*TURNS, ("human", FOLLOW_UP)]})
+        assert embeddings.questions == [WHOLE]
+
     async def test_in_every_way_to_ask(self, chain, embeddings):
         question = {"input": FOLLOW_UP, "chat_history": TURNS}
         await chain.ainvoke(question)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import chromadb
 import pytest
 from chromadb.config import Settings
@@ -40,12 +42,22 @@ def test_every_command_takes_one(cli, place, spending):
     name = f"chroma:{there}#facts"
     refused = cli("ask", "What code?", "--corpus", name)
     assert refused.exit_code == 1
-    assert "?unit=FIELD behind its address" in refused.stderr
-    words = ("--corpus", f"{name}?unit=owner")
+    assert f"corpora adopt {name} --unit FIELD" in refused.stderr
+    assert cli("ask", "What code?", "--corpus", f"{name}?unit=owner").exit_code == 1
+    refused = cli("corpora", "adopt", name, "--unit", "owners")
+    assert "no record of 'facts' has a field 'owners'" in refused.stderr
+    succeed(cli("corpora", "adopt", name, "--unit", "document"))
+    succeed(cli("corpora", "release", name))
+    succeed(cli("corpora", "adopt", name, "--unit", "owner"))
+    told = json.loads(succeed(cli("corpora", "check", name, "--json")))
+    assert (told["records"], told["unit"], told["fields"]) == (9, "owner", {"owner": 9})
+    assert told["missing"] == []
+    words = ("--corpus", name)
     succeed(cli("budget", "set", "--corpus", "facts", "--epsilon", "500"))
     succeed(cli("ask", "What code?", *words, "--threshold", "-1", "--max-tokens", "1"))
     assert spending("facts").questions == 1
-    words = ("--corpus", name)  # its unit is on record
+    refused = cli("corpora", "release", name)
+    assert "were paid for under its unit" in refused.stderr
     succeed(cli("classify", "What?", *words, "--label", "a", "--label", "b", "--no-ledger"))
     succeed(cli("corpora", "scores", name, "What?"))
     if there == str(folder):

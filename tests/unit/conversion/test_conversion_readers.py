@@ -152,10 +152,13 @@ def test_sheets_are_lines_or_rows(conversions: Conversions) -> None:
     assert conversions.convert("sheet", book).decode() == (
         "who | note | n\nAnn | a & b | 5\nBo | TRUE | 2.5\n\nx\ny"
     )
-    assert json.loads(conversions.convert("rows", book)) == [
-        [[1, ["who", "note", "n"]], [2, ["Ann", "a & b", "5"]], [4, ["Bo", "TRUE", "2.5"]]],
-        [[1, ["x"]], [2, ["y"]]],
-    ]
+    assert json.loads(conversions.convert("rows", book)) == {
+        "sheets": [
+            [[1, ["who", "note", "n"]], [2, ["Ann", "a & b", "5"]], [4, ["Bo", "TRUE", "2.5"]]],
+            [[1, ["x"]], [2, ["y"]]],
+        ],
+        "unsaved": False,
+    }
     assert conversions.convert("sheet", made.ods([["who", "note"], ["Ann", "yes"]])) == (
         b"who | note\nAnn | yes"
     )

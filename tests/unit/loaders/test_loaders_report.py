@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dpicl_rag.languages.person_names import is_person
 from dpicl_rag.loaders import LoadReport, load, load_images
-from dpicl_rag.loaders.table_files import MOST, is_person
+from dpicl_rag.loaders.columns import MOST
 
 TICKETS = "id,customer,subject,queue,body\n1,Ann,Hi,a,It broke\n2,Bo,Yo,b,It works\n"
 MAIL = b"Message-ID: <1@b>\nFrom: ann@b.org\nSubject: Plans\n\nwords\n"

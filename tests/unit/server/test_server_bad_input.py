@@ -112,6 +112,19 @@ def test_fields_that_are_wrong(running):
             assert len(answer.content) < 1000
 
 
+def test_what_chat_clients_send_beside_questions(running):
+    def said(content, **fields):
+        body = {**GOOD, "messages": [{"role": "user", "content": content}], **fields}
+        answer = running.client.post("/v1/chat/completions", json=body)
+        assert answer.status_code == 400, answer.text
+        return answer.json()["error"]
+
+    picture = [{"type": "text", "text": "Who?"}, {"type": "image_url", "image_url": {"url": "x"}}]
+    assert "leave out images, audio, files" in said(picture)["message"]
+    task = "### Task:\nGenerate a title.\n<chat_history>\nUser: Where?\n</chat_history>"
+    assert said(task, keep_alive="5m")["code"] == "client_task"
+
+
 def test_half_a_character_is_left_out_of_a_question(serve):
     running = serve(model=PacedModel(open=True))
     for field in ({}, {"stop": "\ud800"}, {"user": "\ud800"}):

@@ -137,6 +137,7 @@ def test_a_spent_budget_is_one_sentence_and_the_same_as_over_http(serve):
     assert http.status_code == 429
     assert said(refused) == http.json()["error"]["message"]
     assert found(call(running, "budget", corpus="notes"))["answers_left"] == 0
+    assert found(call(running, "budget"))["answers_left"] == 0  # there is one corpus
 
 
 @pytest.mark.parametrize(

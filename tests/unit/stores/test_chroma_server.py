@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from chromadb.config import Settings
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.stores import cached_vectors
+from dpicl_rag.stores.adoption import account_of, adopt, release
 from dpicl_rag.stores.chroma import ChromaCollection
 from dpicl_rag.stores.chroma_client import disconnect
 from tests.support.chroma_server import chroma_server
@@ -137,20 +138,47 @@ def test_many_questions_at_once_read_it_once(
     other.close()
 
 
-def test_the_unit_is_on_record_from_the_first_time_on(
-    corpus: ChromaCollection, address: str
-) -> None:
+def test_the_owner_alone_puts_the_unit_on_record(corpus: ChromaCollection, address: str) -> None:
     plain = address.partition("?")[0]
+    assert not corpus.adopted
+    with pytest.raises(CorpusError, match="corpora adopt"):  # to read it says nothing for good
+        ChromaCollection.open(plain, embedder=HashingEmbedder())
+    with pytest.raises(CorpusError, match="corpora adopt"):
+        corpus.require_ready(address)
+    with pytest.raises(CorpusError, match=r"no record of .* has a field 'whom'"):
+        adopt(plain, "whom")
+    assert adopt(address) == "who"
     again = ChromaCollection.open(plain, embedder=HashingEmbedder())
     assert seen(again).keys() == set(TEXTS)
+    again.require_ready(plain)
     again.close()
     with pytest.raises(CorpusError, match="is the same who, not the same odd"):
         ChromaCollection.open(f"{plain}?unit=odd", embedder=HashingEmbedder())
+    assert release(plain) == "who"
+    assert adopt(plain, "document") == "document"
 
 
-def test_without_a_unit_on_record_one_line_says_how_to_give_it(address: str, cache: Path) -> None:
-    with pytest.raises(CorpusError, match=r"\?unit=FIELD behind its address"):
-        ChromaCollection.open(address.partition("?")[0], embedder=HashingEmbedder())
+def test_what_is_in_a_collection_is_its_owners_to_see(address: str, cache: Path) -> None:
+    found = account_of(address.partition("?")[0])
+    assert (found.records, found.unit) == (len(TEXTS), None)
+    assert found.fields["who"] == len(TEXTS)
+    assert any("corpora adopt" in line for line in found.missing)
+    adopt(address)
+    assert account_of(address).unit == "who"
+
+
+def test_a_collection_of_another_model_is_refused_before_a_question(
+    address: str, cache: Path
+) -> None:
+    class Wide(HashingEmbedder):
+        def embed(self, texts: Sequence[str], *, query: bool = False) -> np.ndarray:
+            return np.ones((len(texts), 99), dtype=np.float32)
+
+    adopt(address)
+    wide = ChromaCollection.open(address, embedder=Wide())
+    with pytest.raises(CorpusError, match=r"have 16 numbers, .* 99"):
+        wide.require_ready(address)
+    wide.close()
 
 
 def test_what_is_not_there(place: str, cache: Path) -> None:

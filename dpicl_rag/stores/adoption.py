@@ -1,0 +1,156 @@
+"""The adoption of a Chroma collection: its owner says once what a privacy unit of it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.languages.person_names import is_person
+from dpicl_rag.retrieval.stored_record import require_kind
+from dpicl_rag.stores.chroma import CollectionAddress, collection_named
+from dpicl_rag.stores.chroma_client import guarded, opened
+from dpicl_rag.stores.unit_on_record import (
+    length_of_vectors,
+    note_unit,
+    require_field,
+    unit_on_record,
+)
+
+if TYPE_CHECKING:
+    from chromadb.api.models.Collection import Collection
+
+_PAGE = 1000
+_MOST = 30  # fields that are named
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionAccount:
+    """What is in a collection. For its owner; private.
+
+    Attributes:
+        name: Of the collection.
+        unit: The field of the unit under which it was adopted; None where it was not.
+        records: How many there are.
+        without_text: How many have no text, and so are never found.
+        fields: By name, how many records have it; at most 30.
+        dimension: Numbers of a vector; None without records.
+        distance: Chroma's name of it.
+        candidates: Fields that every record has and that several share, those of persons first.
+    """
+
+    name: str
+    unit: str | None
+    records: int
+    without_text: int
+    fields: dict[str, int]
+    dimension: int | None
+    distance: str
+    candidates: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What keeps questions from it, a line each."""
+        lacks = self.records - self.fields.get(self.unit or "", 0)
+        told = {
+            "no unit is on record: `dpicl-rag corpora adopt`": self.unit is None,
+            f"{lacks:,} records without the unit {self.unit!r}": bool(
+                self.unit not in (None, "document") and lacks
+            ),
+            f"{self.without_text:,} records without a text": bool(self.without_text),
+            "no records": not self.records,
+        }
+        return tuple(line for line, holds in told.items() if holds)
+
+
+def adopt(address: str, unit_field: str | None = None) -> str:
+    """Put on record what a privacy unit of a collection is.
+
+    Args:
+        address: See `CollectionAddress`.
+        unit_field: Metadata field that holds it; that of the address if None.
+
+    Returns:
+        The field.
+
+    Raises:
+        CorpusError: No record has it, or it was adopted under another.
+        ConfigurationError: No field was named, or it is no address.
+    """
+    with _reached(address) as (wanted, collection):
+        field = unit_field or wanted.unit_field
+        if field is None:
+            raise ConfigurationError(
+                "say which metadata field holds the privacy unit, by --unit FIELD; document makes "
+                "each record a unit"
+            )
+        if not require_kind(wanted.name, unit_on_record(collection), field):
+            require_field(collection, field)
+            note_unit(collection, field)
+        return field
+
+
+def release(address: str) -> str | None:
+    """Take back what is on record as the unit of a collection, and give it back.
+
+    Whoever calls it makes sure that nothing was spent: else its units would begin anew.
+    """
+    with _reached(address) as (_, collection):
+        former = unit_on_record(collection)
+        if former is not None:
+            note_unit(collection, None)
+        return former
+
+
+def account_of(address: str) -> CollectionAccount:
+    """What is in a collection, for its owner.
+
+    Raises:
+        CorpusError: It cannot be read.
+    """
+    with _reached(address) as (wanted, collection):
+        fields: Counter[str] = Counter()
+        values: dict[str, set[Any]] = {}
+        records = without_text = 0
+        while True:
+            page = collection.get(include=["metadatas", "documents"], limit=_PAGE, offset=records)
+            if not page["ids"]:
+                break
+            records += len(page["ids"])
+            without_text += sum(not text for text in page["documents"] or page["ids"])
+            for some in page["metadatas"] or []:
+                for name, value in (some or {}).items():
+                    if value not in (None, ""):
+                        fields[name] += 1
+                        values.setdefault(name, set()).add(str(value))
+        shared = [
+            name for name, count in fields.items() if count == records > len(values[name]) > 1
+        ]
+        persons = [name for name in fields if is_person(name)]
+        settings: Any = collection.configuration or {}
+        space = (settings.get("hnsw") or settings.get("spann") or {}).get("space")
+        return CollectionAccount(
+            wanted.name,
+            wanted.unit_field or unit_on_record(collection),
+            records,
+            without_text,
+            dict(fields.most_common(_MOST)),
+            length_of_vectors(collection),
+            str(space or "l2"),
+            tuple(dict.fromkeys([*persons, *shared])),
+        )
+
+
+@contextmanager
+def _reached(address: str) -> Iterator[tuple[CollectionAddress, Collection]]:
+    wanted = CollectionAddress.of(address)
+    if wanted is None:
+        raise CorpusError(
+            f"{address!r} is no collection of Chroma, whose address is chroma:FOLDER-OR-URL#NAME; "
+            "a corpus of this store has its unit from `dpicl-rag ingest`"
+        )
+    with guarded(), opened(wanted.place) as client:
+        yield wanted, collection_named(client, wanted.name)
