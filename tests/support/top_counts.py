@@ -9,7 +9,7 @@ from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.mechanisms.private_counts import TopCount
 from tests.support.scored_units import gaussian_pmf
 
-REACH = 8  # sigmas; what is beyond is less likely than any outcome that is compared
+REACH = 10  # sigmas; what is beyond is less likely than any outcome that is compared
 
 
 def enumerate_top_counts(monkeypatch, seen, *, cheaper=True):
