@@ -1,4 +1,4 @@
-"""How many experts published methods need for one answer, and what a search leaves them of a budget.
+"""How many experts published methods need for one answer, and what a search leaves of a budget.
 
 ``python -m benchmarks.rival_budget`` prints how many experts must all say the same, so that it is
 released nine times in ten: exact, without a model, at delta 1e-5, the search free for all. Rivals
