@@ -79,6 +79,7 @@ def views(ladder, words, unit=None, *, individual=True, refund=None, likely=1e-2
             Coins(choose),
             show=str,
             lead="",
+            several=False,
             sentences=1,
             most=8,
             only_agreement=True,
