@@ -31,7 +31,7 @@ class FewUnitsWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PricedOutcome:
     """The price of an answer by how many units say the same, and all others differ. Public.
 
     Attributes:
@@ -133,7 +133,7 @@ class Plan(PricedPlan, Generic[M_co]):
         return tuple(step.threshold for step in self.ladder.counts) if self.ladder else ()
 
     @property
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[PricedOutcome, ...]:
         """What is paid where no two units say the same, where just enough do, and twice as many.
 
         Of one sentence. Where tokens follow, they may take all that is left.
@@ -146,7 +146,7 @@ class Plan(PricedPlan, Generic[M_co]):
             rho = self.search_rho + counted
             if not self.only_agreement:
                 rho += (1 - chance) * (self.support_rho + self.tokens_rho)
-            found.append(Outcome(units, chance, min(rho, self.rho)))
+            found.append(PricedOutcome(units, chance, min(rho, self.rho)))
         return tuple(found)
 
     @property
