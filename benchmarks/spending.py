@@ -10,6 +10,10 @@ stop strings of ``benchmarks.quality`` cut it.
 By agreement P is the exact probability that the right disease is released before a token is drawn,
 from the sentences that experts say by themselves. The data are found through DPICL_RAG_DATA.
 
+Before that it prints how many units must say the same for each kind of question, by the plans
+alone: of a model that can be silent, which counts keys, and of others, which count sentences first.
+``--plans`` prints nothing else and needs neither data nor model.
+
 ``--notes`` prices one-line notes that state the disease in place of the records: what a perfect
 reader would hand over, each in one of seven phrasings (``benchmarks.stated_notes``).
 """
@@ -50,6 +54,7 @@ from dpicl_rag.answering.support import Witness
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
@@ -321,16 +326,49 @@ def plans(epsilon: float) -> dict[str, tuple[Plan, float]]:
     }
 
 
-def agreement_plan(epsilon: float, booked: bool) -> Plan:
+KINDS = {
+    "a name": "Who is it?",
+    "a reason": "Why is it closed?",
+    "a list": "Which courses are there?",
+    "yes or no": "Is it open?",
+    "a weekday": "On which day is it closed?",
+    "a time": "At what time does it open?",
+    '"when"': "Until when?",
+}
+
+
+def agreement_plan(epsilon: float, booked: bool, question: str | None = None) -> Plan:
     """The plan of an answer by agreement, search and support paid.
 
     Args:
         epsilon: Of the answer.
         booked: Whether a ledger pays.
+        question: What a model is asked that can be silent; None is one that cannot.
     """
-    config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, agreement="auto")
+    agreement = "auto" if question is None else "only"
+    config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, agreement=agreement)
     search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=booked))
-    return answer_plan(config, DIRECT, search, booked=booked)
+    if question is None:
+        return answer_plan(config, DIRECT, search, booked=booked)
+    keys = answer_keys(question)
+    given = {"booked": booked, "keys": keys.most, "domain": keys.domain}
+    return answer_plan(config, DIRECT, search, 0, **given)
+
+
+def kinds_table(booked: bool) -> Table:
+    """Units that must say the same nine times in ten, by the plans, and what failures cost."""
+    where = "under a ledger" if booked else "one answer alone"
+    title = f"units that must say the same, {where} (part of the bound where no two do)"
+    table = Table(title=title, title_justify="left")
+    for name in ("", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)):
+        table.add_column(name)
+    for name, question in {**KINDS, "a sentence, of a model that is never silent": None}.items():
+        row = []
+        for epsilon in EPSILONS:
+            plan = agreement_plan(epsilon, booked, question)
+            row.append(f"{plan.units_to_agree} ({plan.outcomes[0].rho / plan.rho:.2f})")
+        table.add_row(name, *row)
+    return table
 
 
 def make_cases(reader: Reader, corpus: Corpus, options: argparse.Namespace) -> list[Case]:
@@ -543,14 +581,19 @@ def main() -> int:
     bias = PrivacyConfig.create().copy_bias
     parser.add_argument("--copy-bias", type=float, default=bias, help="of the experts, in nats")
     parser.add_argument("--seed", type=int, default=0, help="of questions and records")
+    parser.add_argument("--plans", action="store_true", help="print what plans say, and end")
     parser.add_argument("--notes", action="store_true", help="price notes in the records' place")
     parser.add_argument("--out", type=Path, help="folder for the figures and a plot")
     options = parser.parse_args()
     options.documents = tuple(sorted({*options.documents, *MEMORY_DOCUMENTS}))
+    console = Console()
+    for booked in (False, True):
+        console.print(kinds_table(booked))
+    if options.plans:
+        return 0
     if not DATA.is_dir():
         print("error: no benchmark data; set DPICL_RAG_DATA to its folder", file=sys.stderr)
         return 1
-    console = Console()
     reader = Reader(default_model("float32"), options.copy_bias)
     corpus = Corpus.create("medical", path=platformdirs.user_cache_path("dpicl-rag") / "benchmarks")
     texts = map(compose, read_records())

@@ -140,7 +140,7 @@ class PrivacyConfig(BaseModel):
     false_answers: float = Field(
         0.01,
         gt=0,
-        lt=1,
+        lt=0.1,
         description="Yes or no, a time, a date or a weekday comes out with this probability at "
         "most where one document alone says one, or none. A lower one needs more documents that "
         "agree. No matter of privacy.",

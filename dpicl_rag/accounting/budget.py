@@ -156,15 +156,21 @@ class Shares:
         first_threshold: Of the units asked for, about how many must agree at the first count of
             whole answers. Each later count has half of its noise.
         top_count: Of the rho of whole answers under a ledger, for the number of units that agree
-            most.
+            most, where tokens may follow.
         top_count_rho: The most that such a count takes: noise of scale 6.
+        top_counts: The same where keys alone are counted, of which a plan chooses one.
+        first_threshold_of_keys: Of a top count, about how many must agree at the first count of
+            keys behind it.
         first_threshold_of_top: Of a top count, about how many must agree at the first count of
             whole answers.
+        failures: Questions that nobody answers, for each one that is answered: what they cost is
+            weighed so.
         early_step: Of what is left of ``agreement``, the most that a count takes but for the last,
             which takes the rest.
+        early_step_of_keys: The same of counts of keys behind a top count.
         early_threshold: The same of the delta of thresholds.
-        steps_of_values: Of the rho of whole answers, for each count of public values: with every
-            count six times as much is spent as before it.
+        first_of_values: Of the rho of whole answers, for the first count of public values: noise
+            six times as large as with all of it.
         counted_units: Of a count, for the number of units that are asked. What is misread grows
             with that number, by a few in a hundred of it, so its noise may be seven times as large.
         survey_words: Of a survey, for the counts of words; the rest is for the shares of themes.
@@ -190,10 +196,14 @@ class Shares:
     first_threshold: float = 0.5
     top_count: float = 0.15
     top_count_rho: float = 0.014
+    top_counts: tuple[float, ...] = (0.05, 0.075, 0.1, 0.125, 0.15, 0.2)
+    first_threshold_of_keys: float = 0.8
+    failures: float = 2.0
     first_threshold_of_top: float = 0.6
     early_step: float = 0.45
+    early_step_of_keys: float = 0.3
     early_threshold: float = 0.1
-    steps_of_values: tuple[float, ...] = (1 / 36, 5 / 36, 5 / 6)
+    first_of_values: float = 1 / 36
     counted_units: float = 0.02
     survey_words: float = 0.6
     keys: float = 0.1

@@ -6,7 +6,8 @@ own, and is paid for.
 
 Where a lifetime pays, thresholds are so high that most steps would be paid for in vain. There the
 number of units that agree most is counted first: it says with how much noise to begin, and where
-too few agree nothing else is paid for.
+too few agree nothing else is paid for. How much of the price that top count takes, and from which
+count on keys are counted, is chosen for the least price of an answer and of a failure together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from statistics import NormalDist
 
 from dpicl_rag.accounting.budget import SHARES, Budget
@@ -52,6 +54,7 @@ class Ladder:
         adjacency: Of corpora.
         single: Whether keys alone are counted. Else whole sentences are counted first.
         instead_of: Units that a dearer count needs, where another took its place.
+        first: A count of keys that is cheaper than the top count, and comes before it.
     """
 
     steps: tuple[KeyCounts, ...]
@@ -61,6 +64,7 @@ class Ladder:
     adjacency: Adjacency
     single: bool = False
     instead_of: int | None = None
+    first: KeyCounts | None = None
 
     @staticmethod
     def within(
@@ -111,18 +115,11 @@ class Ladder:
     def or_values(self, domain: Domain, false: float) -> Ladder:
         """The same counts, or those of a public list where no more units are needed for them.
 
-        Of a list few are needed, so a top count would tell too little.
-
         Args:
             domain: The list.
-            false: See `ValueCounts`; of all steps together.
+            false: See `ValueCounts`; of all counts together.
         """
-        shares, given = SHARES.steps_of_values, (self.stability, self.adjacency)
-        own = self.rho * (1 - 1e-9)
-        steps = tuple(
-            ValueCounts.within(share * own, domain, false / len(shares), *given) for share in shares
-        )
-        return self._or(steps)
+        return self._or(_of_values(self.rho, domain, false, self.stability, self.adjacency))
 
     def or_values_once(self, budget: Budget, domain: Domain, false: float) -> Ladder:
         """The same count, or a purely private one of a public list, if no more units are needed.
@@ -134,13 +131,10 @@ class Ladder:
         """
         given = budget.stability, budget.adjacency
         step = ValueCounts.pure(budget.pure_epsilon(zcdp), domain, false, *given)
-        return self if step is None else self._or((step,))
+        return self if step is None else self._or(Ladder((step,), None, 0, *given, single=True))
 
-    def _or(self, steps: tuple[ValueCounts, ...]) -> Ladder:
-        units = self.units
-        if _units_for(steps) > units:
-            return self
-        return replace(self, steps=steps, top=None, least=0, single=True, instead_of=units)
+    def _or(self, other: Ladder) -> Ladder:
+        return self if other.units > self.units else replace(other, instead_of=self.units)
 
     @staticmethod
     def behind_top_count(
@@ -159,22 +153,28 @@ class Ladder:
             adjacency: Of corpora.
             keys: Of one unit, at most, where keys alone are counted.
         """
+        if keys is not None:
+            return _of_keys(rho, delta, keys, stability, adjacency)
         price = min(SHARES.top_count * rho, SHARES.top_count_rho)
         top = TopCount.within(price, stability, adjacency)
-        left = (rho - top.rho) * (1 - 1e-9)
-        last = Agreement.within(left, delta, stability, adjacency, keys or 1)
+        last = Agreement.within((rho - top.rho) * (1 - 1e-9), delta, stability, adjacency)
         least = math.ceil(_units_for((last,)) - _FEWER * top.noise.sigma)
-        return Ladder((last,), top, least, stability, adjacency, single=keys is not None)
+        return Ladder((last,), top, least, stability, adjacency)
+
+    @property
+    def counts(self) -> tuple[KeyCounts, ...]:
+        """All counts of keys, as far as a top count does not add cheaper ones."""
+        return self.steps if self.first is None else (self.first, *self.steps)
 
     @property
     def rho(self) -> float:
         """The most that it costs any unit, zCDP."""
-        return sum(step.rho for step in self.steps) + (0.0 if self.top is None else self.top.rho)
+        return sum(step.rho for step in self.counts) + (0.0 if self.top is None else self.top.rho)
 
     @property
     def units(self) -> int:
         """Number of units that must say the same, so that it is released 9 times in 10."""
-        return _units_behind(self) if self.top else _units_for(self.steps)
+        return _units_of(self)
 
     def after(self, count: int) -> tuple[KeyCounts, ...]:
         """The steps that a top count leaves, of the same price at most; none where it is too low.
@@ -185,15 +185,26 @@ class Ladder:
         assert self.top is not None
         if count < self.least:
             return ()
-        if self.single:
-            return self.steps
         (last,) = self.steps
-        # Fewer say the same sentence than name the same; so it is begun lower, if that is no dearer
-        # than an early step may be.
-        low = NoisyCount(count, self.top.noise.sigma).low
-        lowest = max(SHARES.first_threshold_of_top * count, self._lowest_first(last))
-        steps = _steps(last.rho, last.delta, min(low, lowest), self.stability, self.adjacency)
+        low, given = NoisyCount(count, self.top.noise.sigma).low, (self.stability, self.adjacency)
+        if self.single:
+            steps = _steps_of_keys(last, min(low, SHARES.first_threshold_of_keys * count), *given)
+        else:
+            # Fewer say the same sentence than name the same; so it is begun lower, if that is no
+            # dearer than an early step may be.
+            lowest = max(SHARES.first_threshold_of_top * count, self._lowest_first(last))
+            steps = _steps(last.rho, last.delta, min(low, lowest), *given)
         return steps if len(steps) > 1 else self.steps
+
+    def outcome(self, units: int) -> tuple[float, float]:
+        """Probability that what so many units say is released, and the rho that is paid on average.
+
+        Both are public. That so many say the same is assumed, and that all others differ.
+
+        Args:
+            units: How many say the same.
+        """
+        return _outcome(self, units)
 
     def _lowest_first(self, last: KeyCounts) -> float:
         """The least number at the first of several steps that such a price pays for."""
@@ -204,19 +215,117 @@ class Ladder:
 
 
 @lru_cache(maxsize=64)  # settings are few, and answers many
-def _units_behind(ladder: Ladder) -> int:
-    assert ladder.top is not None
-    noise, left = ladder.top.noise, lru_cache(maxsize=None)(ladder.after)
-    reach = math.ceil(_REACH * noise.sigma)
-    drawn = [(at, noise.tail(at) - noise.tail(at + 1)) for at in range(-reach, reach + 1)]
+def _of_keys(
+    rho: float, delta: float, keys: int, stability: Stability, adjacency: Adjacency
+) -> Ladder:
+    """One count of keys behind a top count."""
 
-    def released(units: int) -> float:
-        chances: dict[tuple[KeyCounts, ...], float] = defaultdict(float)
-        for at, chance in drawn:
-            chances[left(units + at)] += chance
-        return math.fsum(chance * _released(steps, units) for steps, chance in chances.items())
+    def behind(left: float) -> KeyCounts:
+        return Agreement.within(left, delta, stability, adjacency, keys)
 
-    return _least(released)
+    return _best(rho, None, behind, stability, adjacency)
+
+
+@lru_cache(maxsize=64)
+def _of_values(
+    rho: float, domain: Domain, false: float, stability: Stability, adjacency: Adjacency
+) -> Ladder:
+    """Counts of public values: a cheap one, and one behind a top count."""
+    early = SHARES.early_threshold * false
+    price = SHARES.first_of_values * rho * (1 - 1e-9)
+    first = ValueCounts.within(price, domain, early, stability, adjacency)
+
+    def behind(left: float) -> KeyCounts:
+        return ValueCounts.within(left, domain, false - early, stability, adjacency)
+
+    return _best(rho, first, behind, stability, adjacency)
+
+
+def _best(
+    rho: float,
+    first: KeyCounts | None,
+    behind: Callable[[float], KeyCounts],
+    stability: Stability,
+    adjacency: Adjacency,
+) -> Ladder:
+    """The ladder of the least price for an answer and a failure together.
+
+    Half as many units need four times the price. So what an answer costs at most, and a failure on
+    average, is compared at one number of units: times the square of the units that are needed.
+
+    Args:
+        rho: zCDP rho of all.
+        first: A count before the top count.
+        behind: Makes the count behind it, of a price.
+        stability: From the corpus to the experts.
+        adjacency: Of corpora.
+    """
+    paid = 0.0 if first is None else first.rho
+    found: Ladder | None = None
+    least_price = math.inf
+    for share in SHARES.top_counts:
+        top = TopCount.within(share * rho, stability, adjacency)
+        last = behind((rho - paid - top.rho) * (1 - 1e-9))
+        units = _units_for((last,) if first is None else (first, last))
+        while units**2 < least_price:
+            # What the top count may lose, so that so many units are still enough.
+            if (spare := 1 - _passing(first, last, units)) > 0:
+                least = units + 1 - top.noise.least(spare)
+                # Where no two units say the same.
+                failed = paid + top.rho + top.noise.tail(least - 1) * last.rho
+                if (price := units**2 * (1 + SHARES.failures * failed / rho)) < least_price:
+                    ladder = Ladder((last,), top, least, stability, adjacency, True, first=first)
+                    least_price, found = price, ladder
+            units += 1
+    assert found is not None
+    return found
+
+
+def _passing(first: KeyCounts | None, last: KeyCounts, units: int) -> float:
+    """How often a top count between two counts must pass, so that so many units are enough."""
+    counts = (last,) if first is None else (first, last)
+    true = 1 - sum(step.false for step in counts if isinstance(step, ValueCounts))
+    early = 0.0 if first is None else first.chance(units)
+    return (_MOSTLY / true - early) / ((1 - early) * last.chance(units))
+
+
+@lru_cache(maxsize=64)
+def _units_of(ladder: Ladder) -> int:
+    after = None if ladder.top is None else lru_cache(maxsize=None)(ladder.after)
+    return _least(lambda units: _outcome(ladder, units, after)[0])
+
+
+def _outcome(
+    ladder: Ladder, units: int, after: Callable[[int], tuple[KeyCounts, ...]] | None = None
+) -> tuple[float, float]:
+    """See `Ladder.outcome`; ``after`` may remember what it left before."""
+    first, top = ladder.first, ladder.top
+    missed, rho = (1.0, 0.0) if first is None else (1 - first.chance(units), first.rho)
+    left = {ladder.steps: 1.0}
+    if top is not None:
+        rho += missed * top.rho
+        left = _left(top, units, after or ladder.after)
+    lost = []
+    for steps, chance in left.items():
+        still = missed * chance
+        for step in steps:
+            rho += still * step.rho
+            still *= 1 - step.chance(units)
+        lost.append(still)
+    false = sum(step.false for step in ladder.counts if isinstance(step, ValueCounts))
+    return (1 - math.fsum(lost)) * (1 - false), rho
+
+
+def _left(
+    top: TopCount, units: int, after: Callable[[int], tuple[KeyCounts, ...]]
+) -> dict[tuple[KeyCounts, ...], float]:
+    """The law of the steps that a top count leaves, where so many units say the same."""
+    reach = math.ceil(_REACH * top.noise.sigma)
+    tails = [top.noise.tail(at) for at in range(-reach, reach + 2)]
+    chances: dict[tuple[KeyCounts, ...], float] = defaultdict(float)
+    for at, (own, beyond) in enumerate(pairwise(tails)):
+        chances[after(units + at - reach)] += own - beyond
+    return chances
 
 
 def _tail(delta: float) -> float:
@@ -242,15 +351,47 @@ def _released(steps: tuple[KeyCounts, ...], units: int) -> float:
     return reached * (1 - sum(step.false for step in steps if isinstance(step, ValueCounts)))
 
 
+def _steps_of_keys(
+    last: KeyCounts, first: float, stability: Stability, adjacency: Adjacency
+) -> tuple[KeyCounts, ...]:
+    """Counts of the price of one, cheaper ones first.
+
+    Args:
+        last: The count whose price they share.
+        first: About how many must agree at the first of them. Public.
+        stability: From the corpus to the experts.
+        adjacency: Of corpora.
+    """
+    most = SHARES.early_step_of_keys
+    if isinstance(last, Agreement):
+        return _steps(last.rho, last.delta, first, stability, adjacency, last.keys, most)
+    steps: list[KeyCounts] = []
+    left, false = last.rho * (1 - 1e-9), last.false
+    # A threshold grows with the noise.
+    price = left * (last.threshold / max(first, 1.0)) ** 2
+    while price <= most * left:
+        early = SHARES.early_threshold * false
+        steps.append(ValueCounts.within(price, last.groups, early, stability, adjacency))
+        left, false, price = left - price, false - early, 4 * price
+    return (*steps, ValueCounts.within(left, last.groups, false, stability, adjacency))
+
+
 def _steps(
-    rho: float, delta: float, first: float, stability: Stability, adjacency: Adjacency
+    rho: float,
+    delta: float,
+    first: float,
+    stability: Stability,
+    adjacency: Adjacency,
+    keys: int = 1,
+    most: float = SHARES.early_step,
 ) -> tuple[Agreement, ...]:
     # A billionth is kept back for the rounding of these sums.
     steps, left, delta_left = [], rho * (1 - 1e-9), delta * (1 - 1e-9)
     scale = stability.votes_l2(adjacency)
     sigma = max(1.0, scale * (first - 1) / _tail(delta))
-    while (price := (scale / sigma) ** 2 / 2) <= SHARES.early_step * left:
-        step = Agreement.within(price, SHARES.early_threshold * delta_left, stability, adjacency)
+    while (price := keys * (scale / sigma) ** 2 / 2) <= most * left:
+        early = SHARES.early_threshold * delta_left
+        step = Agreement.within(price, early, stability, adjacency, keys)
         steps.append(step)
         left, delta_left, sigma = left - step.rho, delta_left - step.delta, sigma / 2
-    return (*steps, Agreement.within(left, delta_left, stability, adjacency))
+    return (*steps, Agreement.within(left, delta_left, stability, adjacency, keys))

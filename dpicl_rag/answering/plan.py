@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
 from dpicl_rag.accounting.prices import Price, PricedPlan
@@ -28,6 +28,21 @@ M_co = TypeVar("M_co", bound=Charged, covariant=True)
 
 class FewUnitsWarning(UserWarning):
     """A setting leaves an answer fewer units than it needs; see `Plan.warn_of_few_units`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PricedOutcome:
+    """The price of an answer by how many units say the same, and all others differ. Public.
+
+    Attributes:
+        units: How many say the same.
+        chance: Probability that what they say is released as a whole answer.
+        rho: zCDP that is charged on average, to units that have a vote; the others pay less.
+    """
+
+    units: int
+    chance: float
+    rho: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +130,24 @@ class Plan(PricedPlan, Generic[M_co]):
     @property
     def thresholds(self) -> tuple[int, ...]:
         """About how many documents must say the same, at each count of whole sentences."""
-        return tuple(step.threshold for step in self.ladder.steps) if self.ladder else ()
+        return tuple(step.threshold for step in self.ladder.counts) if self.ladder else ()
+
+    @property
+    def outcomes(self) -> tuple[PricedOutcome, ...]:
+        """What is paid where no two units say the same, where just enough do, and twice as many.
+
+        Of one sentence. Where tokens follow, they may take all that is left.
+        """
+        if self.ladder is None:
+            return ()
+        found = []
+        for units in dict.fromkeys((1, self.ladder.units, 2 * self.ladder.units)):
+            chance, counted = self.ladder.outcome(units)
+            rho = self.search_rho + counted
+            if not self.only_agreement:
+                rho += (1 - chance) * (self.support_rho + self.tokens_rho)
+            found.append(PricedOutcome(units, chance, min(rho, self.rho)))
+        return tuple(found)
 
     @property
     def units_to_agree(self) -> int | None:
@@ -173,7 +205,12 @@ class Plan(PricedPlan, Generic[M_co]):
         """Sentences on how many units must agree, and on the budget."""
         found = []
         if self.units_to_agree is not None:
-            found.append(f"about {self.units_to_agree} units must say the same")
+            found.append(f"about {self.units_to_agree} documents must say the same")
+        none, *some = self.outcomes or (None,)
+        if none is not None and any(one.rho != none.rho for one in some):
+            said = [f"{one.rho:.4g} where {one.units} do" for one in some]
+            nothing = f"rho {none.rho:.4g} where no two documents say the same"
+            found.append(f"on average it costs {nothing}, {', '.join(said)}")
         if self.calls is not None:
             found.append(f"about {self.calls} calls to the reader, one for each unit found")
         if self.budget_left is not None and self.rho:
@@ -186,7 +223,8 @@ class Plan(PricedPlan, Generic[M_co]):
         names = ("epsilon", "delta", "rho", "search_rho", "support_rho", "agreement_rho")
         words = ("thresholds", "tokens_rho", "token_rho", "individual", "units_to_agree")
         left = ("budget_left", "calls", "answers_left")
-        return {name: getattr(self, name) for name in (*names, *words, *left)}
+        found = {name: getattr(self, name) for name in (*names, *words, *left)}
+        return {**found, "outcomes": [asdict(one) for one in self.outcomes]}
 
 
 def units_needed(mechanism: ExponentialMechanism) -> int:

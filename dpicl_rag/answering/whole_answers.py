@@ -15,7 +15,7 @@ import torch
 
 from dpicl_rag.answering.canonical_form import SentenceVote, shown_form
 from dpicl_rag.answering.experts import Experts
-from dpicl_rag.answering.ladder import Ladder
+from dpicl_rag.answering.ladder import KeyCounts, Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.written_sentences import written_sentence
@@ -147,22 +147,28 @@ class WholeAnswer:
         Whole sentences are counted at the first of several steps. Where they differ, their keys
         may not; so these are counted at the later ones, and by a top count.
         """
-        steps = self._ladder.steps
+        ladder, steps = self._ladder, self._ladder.steps
         # What stands outside a public domain is no vote, and pays nothing.
         keys = [() if one is None else steps[-1].counted(one.keys) for one in votes]
-        if (top := self._ladder.top) is not None:
+        if ladder.first is not None and (agreed := self._agreed(ladder.first, keys)):
+            return agreed
+        if (top := ladder.top) is not None:
             if not self._spend.can_count(top.rho):
                 return []
-            steps = self._ladder.after(top.draw(self._paid(top.rho, keys), self._randomness))
+            steps = ladder.after(top.draw(self._paid(top.rho, keys), self._randomness))
         whole = [() if one is None or one.sentence is None else (one.sentence,) for one in votes]
         for at, step in enumerate(steps):
-            if not self._spend.can_count(step.rho):
-                return []
-            held = keys if at or self._ladder.single or len(steps) == 1 else whole
-            agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
-            if agreed:
-                return agreed if self._several else agreed[:1]
+            held = keys if at or ladder.single or len(steps) == 1 else whole
+            if agreed := self._agreed(step, held):
+                return agreed
         return []
+
+    def _agreed(self, step: KeyCounts, held: Sequence[Sequence[str]]) -> list[Agreed]:
+        """What one count releases; nothing where the budget does not cover it."""
+        if not self._spend.can_count(step.rho):
+            return []
+        agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
+        return agreed if self._several else agreed[:1]
 
     def _paid(
         self, rho: float, held: Sequence[Sequence[str]], delta: float = 0.0

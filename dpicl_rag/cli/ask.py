@@ -97,13 +97,14 @@ def ask(
         config = PrivacyConfig.create(**settings, **reading)
         search = data_folder.search_of(opened, source)
         if plan:
-            _print_plan(opened.name, search, source, config, answering, as_json=as_json)
+            _print_plan(question, opened.name, search, source, config, answering, as_json=as_json)
             return
         llm = stack.enter_context(asked_model(opened, source, config, answering, quiet))
         if answering.reader is not None:
             tell_calls(search.aim, config.max_calls)
         from dpicl_rag.answering.plan import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
+        from dpicl_rag.requests import Request
 
         told = console.told(FewUnitsWarning, NotRememberedWarning)
         with told, console.Bar("Reading the documents", quiet=quiet) as bar:
@@ -112,7 +113,8 @@ def ask(
             with stream:
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
-        cost = llm.plan(search) if answer.supported is False else None
+        asked = Request.of("answer", question=answer.question)
+        cost = llm.plan(search, asked) if answer.supported is False else None
     if as_json:
         end = {
             "tokens": answer.tokens,
@@ -281,6 +283,7 @@ def _what_would_help(plan: Plan[Any]) -> str:
 
 
 def _print_plan(
+    question: str,
     name: str,
     search: Search,
     source: option_groups.Source,
@@ -291,12 +294,14 @@ def _print_plan(
 ) -> None:
     """The price of an answer, by part."""
     from dpicl_rag.knowledge.public_knowledge import PublicDocuments
+    from dpicl_rag.requests import Request
 
     for public in answering.public or ():
         with data_folder.open_corpus(public, source.path, source.embedder) as corpus:
             PublicDocuments(corpus)  # refuses a private one
     with planning_model(config, answering.reader, name, answering) as llm:
-        print_plan(llm.plan(search), as_json=as_json)
+        asked = Request.of("answer", question=question)
+        print_plan(llm.plan(search, asked), as_json=as_json)
 
 
 def _ask_synthetic(

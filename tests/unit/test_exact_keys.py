@@ -22,6 +22,7 @@ from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Agreement
 from tests.support.scored_units import gaussian_pmf
+from tests.support.top_counts import enumerate_top_counts
 from tests.unit.retrieval.test_private_distributions import deficit
 from tests.unit.test_exact_agreement import shares, views
 
@@ -63,11 +64,8 @@ class Noisy:
         self.value = self._choose([(None, self._below(threshold)), *seen])
         return self.value is not None
 
-    def __lt__(self, other: int | Noisy) -> bool:
-        if isinstance(other, Noisy):
-            return self.value < other.value
-        below = self._below(other)
-        return self._choose([(True, below), (False, 1 - below)])
+    def __lt__(self, other: Noisy) -> bool:
+        return self.value < other.value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Noisy) and self.value == other.value
@@ -107,7 +105,7 @@ def counts(request, monkeypatch):
 def trace(monkeypatch):
     """What each count has released, in order; every outcome of it is a choice."""
     seen: list[tuple[tuple[str, int], ...] | str] = []
-    honest, honest_after = Agreement.draw, Ladder.after
+    honest = Agreement.draw
 
     def noise(self, randomness):
         return Noise(gaussian_pmf(self.sigma, math.ceil(12 * self.sigma)), randomness.choose)
@@ -117,15 +115,9 @@ def trace(monkeypatch):
         seen.append(tuple((one.key, one.count) for one in found))
         return found
 
-    def after(self, count):
-        steps = honest_after(self, count)
-        if isinstance(count, Noisy):
-            seen.append("tried" if steps else "left")
-        return steps
-
     monkeypatch.setattr(DiscreteGaussian, "draw", noise)
     monkeypatch.setattr(Agreement, "draw", draw)
-    monkeypatch.setattr(Ladder, "after", after)
+    enumerate_top_counts(monkeypatch, seen, cheaper=False)
     return seen
 
 

@@ -103,13 +103,16 @@ def test_it_prints_parts_notes_and_numbers():
     assert [line.split()[0] for line in lines[:5]] == parts
     assert lines[2].endswith("released where about 5 or 10 or 17 or 33 say so")
     assert lines[4].endswith("epsilon 8, delta 1e-05")
-    assert lines[5] == f"about {cost.units_to_agree} units must say the same"
-    assert lines[6] == f"the budget has rho 3 left, {cost.answers_left} answers at this price"
+    assert lines[5] == f"about {cost.units_to_agree} documents must say the same"
+    none, enough, _ = cost.outcomes
+    assert none.rho == pytest.approx(cost.rho, rel=1e-5)  # tokens take what is left
+    assert f"where no two documents say the same, {enough.rho:.4g} where 6 do" in lines[6]
+    assert lines[7] == f"the budget has rho 3 left, {cost.answers_left} answers at this price"
     assert cost.answers_left == int(3.0 / cost.rho)
     assert json.loads(json.dumps(cost.as_dict()))["rho"] == cost.rho
     shown = cost._repr_html_()
     assert shown.count("<tr>") == 5
-    assert f"{lines[5]}. {lines[6]}</p>" in shown
+    assert f"{lines[5]}. {lines[6]}. {lines[7]}</p>" in shown
 
 
 def test_settings_that_fit_no_budget_are_told_as_by_an_answer(tiny_model):

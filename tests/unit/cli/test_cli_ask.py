@@ -205,7 +205,7 @@ def test_a_plan_is_printed_before_anything_is_loaded_searched_or_paid(cli, mail,
     assert shown.exit_code == 0
     for part in ("search", "support", "words", "whole", "epsilon 4, delta 1e-05"):
         assert part in shown.stdout
-    assert "units must say the same" in shown.stdout
+    assert "documents must say the same" in shown.stdout
     assert "the budget has rho 5 left" in shown.stdout
     numbers = json.loads(cli(*words, "--json").stdout)
     assert numbers["rho"] == pytest.approx(epsilon_to_rho(4.0, 0.75e-5))  # a quarter is the pool's

@@ -181,39 +181,21 @@ def test_no_selection_of_its_price_releases_more(epsilon, delta):
         assert chances[units] == pytest.approx(step.noise.delta * grown, rel=1e-9)
 
 
-# `create_partition_strategy("truncated_geometric", epsilon, delta, 1).probability_of_keep` of
-# python-dp 1.1.5, Google's library, for 0 and more units.
-GOOGLE = {
-    (4.0, 5.923191475625221e-06): (
-        0.0,
-        5.923191475625221e-06,
-        0.00032931848833685207,
-        0.017986103426379334,
-        0.9820138965736749,
-        0.999670681511664,
-        0.9999940768085244,
-        1.0,
-    ),
-    (1.0, 7.718211827679844e-06): (
-        0.0,
-        7.718211827679844e-06,
-        2.869848678705964e-05,
-        8.572878696521609e-05,
-        0.00024075321561106336,
-        0.0006621533029663158,
-        0.0018076375029351531,
-        0.00492138638849739,
-        0.013385433402505824,
-    ),
-}
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), GOOGLE)
-def test_an_independent_library_selects_as_often(epsilon, delta):
-    step = Agreement.selecting(epsilon, 1e-5, DIRECT, ADD)
-    assert step.noise.delta == pytest.approx(delta, rel=1e-12)
-    theirs = GOOGLE[epsilon, delta]
-    assert [step.chance(units) for units in range(len(theirs))] == pytest.approx(theirs, abs=1e-9)
+@pytest.mark.parametrize("keys", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.3, 1e-2), (1.0, 7.5e-6), (3.2, 1e-10), (8.0, 1e-5)]
+)
+def test_an_independent_library_selects_as_often(keys, epsilon, delta):
+    library = pytest.importorskip(
+        "pydp.algorithms.partition_selection", reason="Google's python-dp is not installed"
+    )
+    step = Agreement.selecting(epsilon, delta, DIRECT, ADD, keys)
+    # It splits delta as 1 - (1 - delta)^(1/m), and we as delta / m: both get what ours comes to.
+    whole = -math.expm1(keys * math.log1p(-step.noise.delta))
+    theirs = library.create_partition_strategy("truncated_geometric", epsilon, whole, keys)
+    units = range(len(step.noise.weights) + 2)
+    found = [step.chance(number) for number in units]
+    assert found == pytest.approx(list(map(theirs.probability_of_keep, units)), abs=1e-9)
 
 
 @pytest.mark.parametrize(("adjacency", "moved"), [(ADD, 1), (REPLACE, 2)])
