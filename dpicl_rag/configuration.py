@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Self, TypedDict, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import DELTA, Adjacency, epsilon_to_rho
-from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.budget import SHARES, Booking
 from dpicl_rag.errors import ConfigurationError
 
 UtilityName = Literal["log_prob", "log_ratio", "surplus", "vote"]
@@ -205,6 +205,7 @@ class PrivacyConfig(BaseModel):
         "document for that; what was released stands beside it.",
     )
     seed: int | None = Field(None, description="Repeatable draws for tests. Not private.")
+    _booking: Booking = PrivateAttr(default_factory=Booking)
 
     @model_validator(mode="before")
     @classmethod
@@ -232,6 +233,28 @@ class PrivacyConfig(BaseModel):
             asked["stop"] = (*self.stop, *stop)
         return self.model_copy(update=asked) if asked else self
 
+    def under(self, booking: Booking, *, speaks: bool) -> PrivacyConfig:
+        """The settings of an answer that a budget of these terms pays for.
+
+        Args:
+            booking: Terms of the budget.
+            speaks: Whether experts can say sentences each by itself.
+
+        Raises:
+            ConfigurationError: It pays for Gaussian noise alone, and the settings draw words.
+        """
+        asked: dict[str, Any] = {}
+        if booking.gaussian and self.agreement is None and speaks:
+            asked["agreement"] = "only"
+        elif booking.gaussian and self.agreement in ("auto", "off"):
+            raise ConfigurationError(
+                "the budget is for Gaussian noise alone, and words are drawn otherwise; leave "
+                "agreement out, or set the budget anew without --gaussian"
+            )
+        config = self.model_copy(update=asked)
+        config._booking = booking
+        return config
+
     def require_reader(self, reader: object) -> None:
         """Refuse settings of a reader where there is none.
 
@@ -256,13 +279,23 @@ class PrivacyConfig(BaseModel):
 
     def rho(self, *, booked: bool) -> float:
         """Rho of zCDP of an answer: with its thresholds it is (``epsilon``, ``delta``)-DP."""
-        return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked))
+        return epsilon_to_rho(
+            self.epsilon, self.delta_of_rho(booked=booked), gaussian=booked and self.gaussian
+        )
+
+    @property
+    def gaussian(self) -> bool:
+        """True where a budget for Gaussian noise pays, and all that is released has such noise."""
+        return self._booking.gaussian and self.agreement == "only"
 
     def threshold_delta(self, *, booked: bool) -> float:
         """The part of ``delta`` that thresholds of one answer cost."""
         if self.agreement == "off":
             return 0.0
-        return (SHARES.threshold_of_pool if booked else SHARES.threshold_delta) * self.delta
+        if not booked:
+            return SHARES.threshold_delta * self.delta
+        most, own = SHARES.threshold_pool * self.delta, self._booking.threshold_delta
+        return most / SHARES.answers if own is None else min(own, most)
 
     @classmethod
     def create(cls, **settings: Unpack[Settings]) -> Self:

@@ -198,13 +198,19 @@ def answer_plan(
             *agreement,
             Price("words", whole - others, per_word),
         ),
-        least_rho=min(whole, epsilon_to_rho(config.epsilon, SHARES.beside_pool(config.delta))),
+        least_rho=min(
+            whole,
+            epsilon_to_rho(
+                config.epsilon, SHARES.beside_pool(config.delta), gaussian=config.gaussian
+            ),
+        ),
         support=support,
         groups=config.groups,
         counted=_counted(config, budget) if individual else None,
         weighs_news=config.utility in (None, "surplus", "vote"),
         ladder=ladder,
         only_agreement=config.agreement == "only",
+        gaussian=booked and config.agreement == "only",
     )
     if keys is None or not _counts_once(config, booked=booked):
         return plan

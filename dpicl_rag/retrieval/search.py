@@ -158,6 +158,14 @@ class Search:
             return source
         return source + self.bar.looks(adjacency) * self._moved(adjacency) ** 2 * self.noise.rho
 
+    @property
+    def gaussian(self) -> bool:
+        """All that it charges is for Gaussian noise on counts, as far as that is known."""
+        source = self.source
+        if isinstance(source, Search):
+            return source.gaussian
+        return not isinstance(source, Retriever) or source.rho(Adjacency.ADD_OR_REMOVE_ONE) == 0
+
     def within(self, rho: float, adjacency: Adjacency) -> Search:
         """The search with the noise that an answer's budget pays for, where it is not set.
 

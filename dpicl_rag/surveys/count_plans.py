@@ -103,6 +103,7 @@ def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -
         delta=whole.delta,
         rho=whole.rho,
         parts=parts,
+        gaussian=True,
     )
 
 
@@ -137,6 +138,7 @@ def tally_plan(
             Price("search", search_rho, _SEARCH),
             Price("counts", histogram.rho, "noise on each count"),
         ),
+        gaussian=True,
     )
 
 
@@ -202,6 +204,7 @@ def survey_plan(
             Price("words", counted.rho, "noise on the count of each word of the vocabulary"),
             Price("themes", shares.rho, "noise on the count of each theme"),
         ),
+        gaussian=True,
     )
 
 
