@@ -126,7 +126,7 @@ class SupportCount:
     @staticmethod
     def within(rho: float, sensitivity: int) -> SupportCount:
         """The least noise that a zCDP rho pays for."""
-        return SupportCount(DiscreteGaussian.within(rho, sensitivity), sensitivity)
+        return SupportCount(DiscreteGaussian.within(rho, sensitivity, fine=True), sensitivity)
 
     @property
     def rho(self) -> float:

@@ -126,51 +126,53 @@ def bernoulli_exp(exponent: Fraction, randomness: Randomness) -> bool:
     return round_ % 2 == 1
 
 
-_GRAIN_BITS = 24
-_GRAIN = 2**_GRAIN_BITS  # parts of a whole number
+_GRID = 2**24  # points of a fine grid in a whole number
 
 
 class DiscreteGaussian:
-    """Noise for a whole-number query: Gaussian noise, rounded to the nearest whole number.
+    """Noise for a whole-number query: x with probability proportional to exp(-x^2 / (2 sigma^2)).
 
-    What is rounded is a Gaussian on a grid of 2^-24, x with probability proportional to
-    exp(-x^2 / (2 sigma^2)), drawn exactly. A query that one unit moves by at most ``s`` is
-    ``s^2 / (2 sigma^2)``-zCDP with it (Canonne, Kamath, Steinke 2020, Theorem 4; rounding is
-    post-processing). On so fine a grid it is, to a part in 10^12, as private as the continuous
-    Gaussian too: ``s / sigma``-GDP. A Gaussian on whole numbers is not (docs/privacy.md, "Budgets
-    for Gaussian noise").
+    A query that one unit moves by at most ``s`` is ``s^2 / (2 sigma^2)``-zCDP with this noise on
+    it (Canonne, Kamath, Steinke 2020, Theorem 4), as with the continuous Gaussian. It is not as
+    private as that one in every way. Noise from a fine grid, which is rounded to whole numbers, is,
+    to a part in 10^12: ``s / sigma``-GDP (docs/privacy.md, "Budgets for Gaussian noise"). Its tails
+    are a little wider, where ``sigma`` is about 1.
 
     Args:
         sigma: Scale, above 0.
+        fine: The noise is drawn from a grid of 2^-24, and rounded.
 
     Raises:
         ConfigurationError: ``sigma`` is not above 0 and finite.
     """
 
-    def __init__(self, sigma: float) -> None:
+    def __init__(self, sigma: float, *, fine: bool = False) -> None:
         self.sigma = _validate.positive("sigma", sigma)
+        self.fine = fine
         self._variance = Fraction(sigma) ** 2
 
     @staticmethod
-    def within(rho: float, sensitivity: float) -> DiscreteGaussian:
+    def within(rho: float, sensitivity: float, *, fine: bool = False) -> DiscreteGaussian:
         """The least noise that a price pays for.
 
         Args:
             rho: zCDP rho, above 0.
             sensitivity: By how much one unit moves the query at most.
+            fine: See above.
 
         Raises:
             ConfigurationError: The price is not above 0 and finite.
         """
         # Rounded up, so that the price is not above rho.
         sigma = sensitivity / math.sqrt(2 * _validate.positive("rho", rho)) * (1 + 1e-12)
-        return DiscreteGaussian(sigma)
+        return DiscreteGaussian(sigma, fine=fine)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DiscreteGaussian) and other.sigma == self.sigma
+        same = isinstance(other, DiscreteGaussian)
+        return same and (other.sigma, other.fine) == (self.sigma, self.fine)
 
     def __hash__(self) -> int:
-        return hash(self.sigma)
+        return hash((self.sigma, self.fine))
 
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma={self.sigma:g})"
@@ -188,14 +190,22 @@ class DiscreteGaussian:
     def tail(self, least: int) -> float:
         """Probability that the noise is ``least`` or more; rounded up.
 
-        The grid has no more above a point than the continuous Gaussian above the point before: its
-        sum is below that integral, and its sum over all points not below it (Poisson).
-
         Args:
             least: A whole number.
         """
-        beyond = (least - 0.5 - 1 / _GRAIN) / self.sigma
-        return min(1.0, math.erfc(beyond / math.sqrt(2)) / 2 * _ROUNDED_UP + math.ulp(0.0))
+        if self.fine:
+            # No more of a grid is above a point than of the continuous Gaussian above the point
+            # before: the sum is below that integral, and the sum of all not below it (Poisson).
+            beyond = (least - 0.5 - 1 / _GRID) / (self.sigma * math.sqrt(2))
+            return min(1.0, math.erfc(beyond) / 2 * _ROUNDED_UP + math.ulp(0.0))
+        if least <= 0:
+            return min(1.0, (1.0 - self.tail(1 - least)) * _ROUNDED_UP)
+        twice = 2 * self.sigma**2
+        # Behind the last term there are none that float64 can hold.
+        end = math.ceil(math.sqrt(twice * 800)) + 2
+        terms = [math.exp(-(x * x) / twice) for x in range(end)]
+        whole = 2 * math.fsum(terms) - 1
+        return math.fsum(terms[least:]) / whole * _ROUNDED_UP + math.ulp(0.0)
 
     def least(self, probability: float) -> int:
         """The least number, 1 or more, that noise reaches with such a probability at most.
@@ -214,8 +224,10 @@ class DiscreteGaussian:
 
     def draw(self, randomness: Randomness) -> int:
         """Draw the noise."""
-        drawn = discrete_gaussian(self._variance * _GRAIN**2, randomness)
-        return (2 * drawn + _GRAIN) // (2 * _GRAIN)
+        if not self.fine:
+            return discrete_gaussian(self._variance, randomness)
+        drawn = discrete_gaussian(self._variance * _GRID**2, randomness)
+        return (2 * drawn + _GRID) // (2 * _GRID)
 
 
 def discrete_gaussian(variance: Fraction, randomness: Randomness) -> int:

@@ -22,13 +22,11 @@ used, and the chance of each is known. So one coin stands for the noise, exactly
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import torch
 
-from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.discrete_noise import discrete_gaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 
@@ -107,8 +105,8 @@ def noise(size: int, sigma: float, randomness: Randomness) -> torch.Tensor:
     probability up to a factor of ``1 +- 10 u^2 / sigma^2`` within ten standard deviations: for
     sigma above 0.001 less than 1e-17, far below the rounding of float64.
     """
-    variance = Fraction(_validate.positive("sigma", sigma) * GRID * _FINER) ** 2
-    drawn = [discrete_gaussian(variance, randomness) for _ in range(size)]
+    grain = DiscreteGaussian(sigma * GRID * _FINER)
+    drawn = [grain.draw(randomness) for _ in range(size)]
     return torch.tensor(drawn, dtype=torch.float64) / (GRID * _FINER)
 
 

@@ -67,7 +67,13 @@ class Agreement:
 
     @staticmethod
     def within(
-        rho: float, delta: float, stability: Stability, adjacency: Adjacency, keys: int = 1
+        rho: float,
+        delta: float,
+        stability: Stability,
+        adjacency: Adjacency,
+        keys: int = 1,
+        *,
+        gaussian: bool = False,
     ) -> Agreement:
         """The least noise and the lowest threshold that a price pays for.
 
@@ -77,12 +83,13 @@ class Agreement:
             stability: From the corpus to those who hold keys.
             adjacency: Of corpora.
             keys: Of one unit, at most.
+            gaussian: A budget for Gaussian noise pays, see `DiscreteGaussian`.
 
         Raises:
             ConfigurationError: A number is outside its range.
         """
-        _validate.count("keys", keys)
-        noise = DiscreteGaussian.within(rho, math.sqrt(keys) * stability.votes_l2(adjacency))
+        moved = math.sqrt(_validate.count("keys", keys)) * stability.votes_l2(adjacency)
+        noise = DiscreteGaussian.within(rho, moved, fine=gaussian)
         added, changed = stability.moved(adjacency)
         # A key that occurs in one of two corpora only is held by no more than ``most`` there, and
         # there are no more than ``alone`` such keys in both together.
@@ -173,7 +180,7 @@ class TopCount:
             ConfigurationError: The price is not above 0 and finite.
         """
         sensitivity = sum(stability.moved(adjacency))
-        return TopCount(DiscreteGaussian.within(rho, sensitivity), sensitivity)
+        return TopCount(DiscreteGaussian.within(rho, sensitivity, fine=True), sensitivity)
 
     @property
     def rho(self) -> float:
@@ -228,7 +235,7 @@ class Histogram:
         added, changed = stability.moved(adjacency)
         most = min(most, labels)
         moved = added * math.sqrt(most) + changed * math.sqrt(min(2 * most, labels))
-        return Histogram(DiscreteGaussian.within(rho, moved), rho)
+        return Histogram(DiscreteGaussian.within(rho, moved, fine=True), rho)
 
     def draw(self, counts: Sequence[int], randomness: Randomness) -> list[int]:
         """Noise on every count. It was paid for before.

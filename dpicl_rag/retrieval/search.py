@@ -145,7 +145,7 @@ class Search:
                 "the noise of this search follows from the budget of an answer; give it sigma, or "
                 "the budget by within()"
             )
-        return DiscreteGaussian(self.sigma)
+        return DiscreteGaussian(self.sigma, fine=True)
 
     def rho(self, adjacency: Adjacency) -> float:
         """Rho of zCDP that one search costs any unit at most; 0 for exact ones.

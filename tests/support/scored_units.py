@@ -98,11 +98,7 @@ def distribution(run: Callable[[Choose], Outcome], least: float = 0.0) -> dict[O
 
 
 def gaussian_pmf(sigma: float, reach: int) -> dict[int, float]:
-    """Gaussian noise that is rounded to whole numbers, on -reach..reach."""
-
-    def over(least: float) -> float:
-        return math.erfc(least / (sigma * math.sqrt(2))) / 2
-
-    weights = {x: over(abs(x) - 0.5) - over(abs(x) + 0.5) for x in range(-reach, reach + 1)}
+    """The discrete Gaussian on -reach..reach."""
+    weights = {x: math.exp(-x * x / (2 * sigma * sigma)) for x in range(-reach, reach + 1)}
     total = math.fsum(weights.values())
     return {x: weight / total for x, weight in weights.items()}

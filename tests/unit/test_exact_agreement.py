@@ -220,6 +220,9 @@ def views(
         earlier = Earlier()
 
         class Books:
+            def status(self):
+                return []
+
             def reserve(self, *, rho, delta, units, **_):
                 return Book(rho, delta, units, spent)
 

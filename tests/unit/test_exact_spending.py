@@ -124,6 +124,9 @@ def views(units, unit="u", kind=Read, **settings):
         llm = PrivateContextLLM(model, randomness=Coins(choose), **given)
 
         class Books:
+            def status(self):
+                return []
+
             def reserve(self, *, rho, units, **_):
                 books.append(Book(rho, units))
                 return books[0]

@@ -83,6 +83,9 @@ def views(words, unit=None, *, booked=False, **settings):
         spent = dict.fromkeys([*[f"other {at}" for at in range(len(words))], "u", "delta"], 0.0)
 
         class Books:
+            def status(self):
+                return []
+
             def reserve(self, *, rho, delta, units, **_):
                 return Book(rho, delta, units, spent)
 
