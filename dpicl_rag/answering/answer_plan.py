@@ -216,7 +216,7 @@ def answer_plan(
         return plan
     beside = search_rho + support_rho
     return _counted_once(
-        plan, _budget(config, stability, beside, config.delta), keys, domain, config.false_answers
+        plan, _budget(config, stability, beside, config.delta), domain, config.false_answers
     )
 
 
@@ -279,20 +279,19 @@ def _counts_once(config: PrivacyConfig, *, booked: bool) -> bool:
 
 
 def _counted_once(
-    plan: Plan[Mechanism], budget: Budget, keys: int, domain: Domain, false: float
+    plan: Plan[Mechanism], budget: Budget, domain: Domain, false: float
 ) -> Plan[Mechanism]:
     """The same plan, or one with a count that only an answer alone may have, for fewer units.
 
     Args:
         plan: With a count of keys, and without tokens.
         budget: Of the answer, with what is released before the count as its search.
-        keys: Of one unit, at most.
         domain: See `planned_answer`.
         false: See `ValueCounts`.
     """
     if plan.ladder is None:
         return plan
-    ladder = plan.ladder.or_selected(budget, keys)
+    ladder = plan.ladder.or_selected(budget)
     if domain:
         ladder = ladder.or_values_once(budget, domain, false)
     if ladder is plan.ladder:

@@ -94,17 +94,16 @@ class Ladder:
         step = Agreement.within(rho * (1 - 1e-9), delta, stability, adjacency, keys)
         return Ladder((step,), None, 0, stability, adjacency, single=True)
 
-    def or_selected(self, budget: Budget, keys: int) -> Ladder:
+    def or_selected(self, budget: Budget) -> Ladder:
         """The same count, or optimal partition selection where fewer units are enough for it.
 
         Args:
             budget: Of an answer that is released once, and of the search before it. Nothing is
                 released after the count.
-            keys: Of one unit, at most.
         """
         epsilon, delta = budget.beside_search()
         given = budget.stability, budget.adjacency
-        step = Agreement.selecting(epsilon, delta, *given, keys) if epsilon > 0 else None
+        step = Agreement.selecting(epsilon, delta, *given) if epsilon > 0 else None
         if step is None or _units_for((step,)) >= self.units:
             return self
         return replace(self, steps=(step,), instead_of=self.units)

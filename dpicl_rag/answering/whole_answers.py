@@ -53,6 +53,7 @@ def whole_answer(
         lead=question.prompt.lead,
         sentences=config.sentences,
         most=config.max_tokens,
+        several=(question.keys_counted or 1) > 1,
         # Of experts that cannot carry a word, what is drawn would be refused.
         only_agreement=plan.only_agreement
         or (config.unsupported == "refuse" and experts.mechanism.rho == 0),
@@ -83,6 +84,7 @@ class WholeAnswer:
         lead: What stands before the first sentence.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
+        several: Whether all keys that are released are the answer, as of a list; else the largest.
         only_agreement: Whether no token is drawn where experts do not agree.
 
     Attributes:
@@ -100,6 +102,7 @@ class WholeAnswer:
         lead: str,
         sentences: int,
         most: int,
+        several: bool,
         only_agreement: bool,
     ) -> None:
         self.agreed: Agreed | None = None
@@ -111,6 +114,7 @@ class WholeAnswer:
         self._lead = lead
         self._sentences = sentences
         self._most = most
+        self._several = several
 
     def __repr__(self) -> str:
         return "WholeAnswer(<private>)"
@@ -141,8 +145,7 @@ class WholeAnswer:
         """The first agreement on the ladder, every step of it paid for before it is drawn.
 
         Whole sentences are counted at the first of several steps. Where they differ, their keys
-        may not; so these are counted at the later ones, and by a top count. Of keys of which an
-        expert has one alone, the largest is the answer; of several, all that are released.
+        may not; so these are counted at the later ones, and by a top count.
         """
         steps = self._ladder.steps
         # What stands outside a public domain is no vote, and pays nothing.
@@ -158,7 +161,7 @@ class WholeAnswer:
             held = keys if at or self._ladder.single or len(steps) == 1 else whole
             agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
             if agreed:
-                return agreed if step.keys > 1 else agreed[:1]
+                return agreed if self._several else agreed[:1]
         return []
 
     def _paid(

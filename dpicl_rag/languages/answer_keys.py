@@ -399,10 +399,30 @@ class AnswerKeys:
         return not self._asked.issuperset(word.casefold() for word in name)
 
     def _yes_or_no(self, text: str) -> Iterator[str]:
-        words = [word.casefold() for word in _WORD.findall(text)[:1]]
-        for word in words:
-            if word in self.language.yes or word in self.language.no:
-                yield word.capitalize()
+        """The word that it begins with, or what it says of all that is asked.
+
+        "The sauna is closed until May." denies "Is the sauna open now?", as it says the opposite.
+        """
+        language, words = self.language, [word.casefold() for word in _WORD.findall(text)]
+        if words and words[0] in language.yes | language.no:
+            yield words[0].capitalize()
+            return
+        if not language.negations.isdisjoint(words):
+            return
+        said = frozenset(map(language.stem, words))
+        asked = {
+            word
+            for word in self._asked
+            if not (language.says_little(word) or word in language.at_present)
+        }
+        if asked and said.issuperset(map(language.stem, asked)):
+            yield from (word.capitalize() for word in language.yes)
+        elif any(
+            said.issuperset(map(language.stem, asked - pair | pair - asked))
+            for pair in language.opposites
+            if len(pair & asked) == 1
+        ):
+            yield from (word.capitalize() for word in language.no)
 
     def _languages(self) -> tuple[Language, ...]:
         """The language of the question first, then the others."""

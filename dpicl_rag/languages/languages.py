@@ -54,12 +54,14 @@ class Language:
         weekdays: Names in small letters, with their numbers; Monday is 1.
         yes: Words that affirm.
         no: Words that deny.
+        negations: Words that turn what a sentence says into its opposite.
         conjunctions: Words that join a question to one before it.
         prepositions: Words that a phrase begins with.
         determiners: Words that stand before a noun.
         auxiliaries: Verbs that say nothing by themselves.
         day_times: Words of times that are no weekday and no month.
         generic: Nouns that one wording of a question has and another lacks.
+        at_present: Words of a question that an answer to it leaves out.
         bounds: Words of a time from which, or until which.
         opposites: Pairs of words: who asks for one does not ask for the other.
         abbreviations: Before a point that ends no sentence.
@@ -74,12 +76,14 @@ class Language:
     weekdays: dict[str, int]
     yes: frozenset[str]
     no: frozenset[str]
+    negations: frozenset[str]
     conjunctions: frozenset[str]
     prepositions: frozenset[str]
     determiners: frozenset[str]
     auxiliaries: frozenset[str]
     day_times: frozenset[str]
     generic: frozenset[str]
+    at_present: frozenset[str]
     bounds: frozenset[str]
     opposites: tuple[frozenset[str], ...]
     abbreviations: frozenset[str]
@@ -318,12 +322,14 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         weekdays=weekdays | plurals,
         yes=frozenset(data["yes"].split()),
         no=frozenset(data["no"].split()),
+        negations=frozenset(data["negations"].split()),
         conjunctions=frozenset(data["conjunctions"].split()),
         prepositions=frozenset(data["prepositions"].split()),
         determiners=frozenset(data["determiners"].split()),
         auxiliaries=frozenset(data["auxiliaries"].split()),
         day_times=frozenset(data["day_times"].split()),
         generic=frozenset(data["generic"].split()),
+        at_present=frozenset(data["at_present"].split()),
         bounds=frozenset(data["bounds"].split()),
         opposites=tuple(
             frozenset(pair.split()) for pair in data["opposites"].casefold().split(",")

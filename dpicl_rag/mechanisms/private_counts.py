@@ -49,6 +49,10 @@ class Agreement:
     With truncated geometric noise it is optimal partition selection, see `selecting`: fewer units
     are needed, for a rho that is much larger. That is for an answer which nothing adds up.
 
+    Of a unit with more keys than count, coins of its own choose those that do. So each key that it
+    has is as likely to count, and what neighbours differ in is a mixture of what they would differ
+    in for each choice.
+
     Attributes:
         noise: On every count.
         threshold: The least noisy count that is released.
@@ -99,32 +103,33 @@ class Agreement:
 
     @staticmethod
     def selecting(
-        epsilon: float, delta: float, stability: Stability, adjacency: Adjacency, keys: int = 1
+        epsilon: float, delta: float, stability: Stability, adjacency: Adjacency
     ) -> Agreement | None:
-        """Optimal partition selection: what (epsilon, delta)-DP pays for, if it is asked once.
+        """Optimal partition selection of one key a unit, if it is asked once.
 
-        Every count that a unit moves by 1 is released with its part of epsilon and delta. None
-        where a unit moves a count by more, or there is too little epsilon.
+        Every count that a unit moves by 1 is released with its part of epsilon and delta: one, or
+        two of an expert that changes. Of several keys a unit all of epsilon for one that a coin
+        chooses is more than a part of it for each, where few units have more than one. None where a
+        unit moves a count by more, or there is too little epsilon.
 
         Args:
             epsilon: Of all counts that a unit moves.
             delta: The same, above 0 and below 1.
             stability: From the corpus to those who hold keys.
             adjacency: Of corpora.
-            keys: Of one unit, at most.
 
         Raises:
             ConfigurationError: A number is outside its range.
         """
         added, changed = stability.moved(adjacency)
-        # The keys that one expert holds; of one that changes, those before and those after.
-        moved = _validate.count("keys", keys) * (added + 2 * changed)
+        # The key that one expert holds; of one that changes, that before and that after.
+        moved = added + 2 * changed
         if added + changed != 1 or epsilon < moved * _LEAST_EPSILON:
             return None
         each = epsilon / moved
         noise = TruncatedGeometric.within(each, delta / moved)
         threshold = 1 + noise.highest
-        return Agreement(noise, threshold, moved * zcdp(each), moved * noise.delta, keys, epsilon)
+        return Agreement(noise, threshold, moved * zcdp(each), moved * noise.delta, epsilon=epsilon)
 
     def chance(self, units: int) -> float:
         """Probability that what so many units hold is released; rounded up."""
@@ -138,11 +143,10 @@ class Agreement:
         """Draw every count, and release the keys that reach the threshold, the largest first.
 
         Args:
-            held: The keys of each unit that holds some: the first ``keys`` of them count, each
-                once. Private.
-            randomness: Where the noise comes from.
+            held: The keys of each unit that holds some; ``keys`` of them count, each once. Private.
+            randomness: Where the noise and the coins come from.
         """
-        counts = Counter(key for own in held for key in list(dict.fromkeys(own))[: self.keys])
+        counts = Counter(key for own in held for key in _some(own, self.keys, randomness))
         within = self.noise.reach
         noisy = (
             Agreed(key, count + self.noise.draw(randomness), within)
@@ -150,6 +154,14 @@ class Agreement:
         )
         found = [agreed for agreed in noisy if agreed.count >= self.threshold]
         return sorted(found, key=lambda agreed: (agreed.count, agreed.key), reverse=True)
+
+
+def _some(own: Sequence[str], most: int, randomness: Randomness) -> list[str]:
+    """Keys of one unit, no more than count: every choice of them is as likely."""
+    left = list(dict.fromkeys(own))
+    if len(left) <= most:
+        return left
+    return [left.pop(randomness.below(len(left))) for _ in range(most)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from dpicl_rag import Rehearsal
 from dpicl_rag.answering import private_run
 from dpicl_rag.answering.canonical_form import SentenceVote
 from dpicl_rag.answering.ladder import Ladder
+from dpicl_rag.answering.question import Question
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.languages.answer_keys import AnswerKeys
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Agreement
 from tests.support.scored_units import gaussian_pmf
@@ -228,10 +228,10 @@ def test_the_tail_of_one_key_is_seen(trace, monkeypatch):
 
 @pytest.mark.heavy
 def test_a_unit_of_more_keys_than_it_pays_for_is_seen(trace, monkeypatch):
-    monkeypatch.setattr(AnswerKeys, "of", lambda self, answer, **_: tuple(answer.split("{")))
+    monkeypatch.setattr(Question, "keys_counted", property(lambda self: 1))
     draw = Agreement.draw
-    monkeypatch.setattr(Agreement, "draw", lambda self, *given: draw(replace(self, keys=9), *given))
-    assert worst(trace, ("aa bb cc",) * 3, "aa bb cc", REASON)[0] > 0.01
+    monkeypatch.setattr(Agreement, "draw", lambda self, *given: draw(replace(self, keys=2), *given))
+    assert worst(trace, OTHERS, "aa bb", REASON)[0] > 0.01
 
 
 def test_a_key_that_no_document_states_is_seen(trace, monkeypatch):

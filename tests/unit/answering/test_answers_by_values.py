@@ -215,6 +215,7 @@ def test_what_stands_on_no_list_is_no_vote_and_pays_nothing(monkeypatch):
         lead="",
         sentences=1,
         most=8,
+        several=False,
         only_agreement=True,
     )
     keys = (("Yes",), ("it is",), ("24:30", "No"))

@@ -40,7 +40,7 @@ def told(units, keys, laws):
 
     Args:
         units: Where each is, and its keys.
-        keys: Of one unit, at most.
+        keys: Of one unit, at most; a coin chooses one of them.
         laws: What is selected of the keys that were found.
     """
     search, plan = planned(units, keys)
@@ -57,7 +57,8 @@ def told(units, keys, laws):
         return near.count.value, tuple(sorted(units[unit][1:] for unit in near.units))
 
     def selected(choose):
-        agreed = step.draw(held, SimpleNamespace(choose=choose))
+        coin = lambda bound: choose([(at, 1 / bound) for at in range(bound)])  # noqa: E731
+        agreed = step.draw(held, SimpleNamespace(choose=choose, below=coin))
         return tuple((one.key, one.count) for one in agreed)
 
     law = defaultdict(float)

@@ -145,7 +145,15 @@ def test_every_count_is_of_those_who_pay_for_it(counted, monkeypatch):
     limits = torch.tensor([1.0, 0.0], dtype=torch.float64)
     spend = privacy_filters.IndividualFilter(limits, bound=1.0, worst=0.1)
     whole = WholeAnswer(
-        ladder, spend, Randomness(), show=str, lead="", sentences=1, most=8, only_agreement=True
+        ladder,
+        spend,
+        Randomness(),
+        show=str,
+        lead="",
+        sentences=1,
+        most=8,
+        several=False,
+        only_agreement=True,
     )
     said = SentenceVote("refund", ("refund",), frozenset(), frozenset())
     assert whole._count([said, said]) == []

@@ -17,7 +17,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 COMES, GOES = (1, 0), (0, 1)
-WITH_KEYS = [(1, 8.0, 0.01), (1, 2.0, 1e-5), (1, 0.3, 0.01), (2, 4.0, 1e-3), (3, 6.0, 0.03)]
+PRICES = [(8.0, 0.01), (2.0, 1e-5), (0.3, 0.01)]
 
 
 def law_of(step: Agreement, count: int) -> dict[int | None, int]:
@@ -60,11 +60,11 @@ def beyond(step: Agreement, moves: tuple[tuple[int, int], ...], epsilon: float) 
     return Fraction(found, down * sum(step.noise.weights) ** len(moves))
 
 
-@pytest.mark.parametrize(("keys", "epsilon", "delta"), WITH_KEYS)
-def test_neighbours_are_within_epsilon_and_delta(keys, epsilon, delta):
-    step = Agreement.selecting(epsilon, delta, DIRECT, ADD, keys)
+@pytest.mark.parametrize(("epsilon", "delta"), PRICES)
+def test_neighbours_are_within_epsilon_and_delta(epsilon, delta):
+    step = Agreement.selecting(epsilon, delta, DIRECT, ADD)
     assert step.delta <= delta
-    exact = beyond(step, (COMES,) * keys, epsilon)
+    exact = beyond(step, (COMES,), epsilon)
     assert exact <= Fraction(step.delta)
     # Hardly any of it is spare: what is told together is less likely than each.
     assert exact >= Fraction(step.delta) * (1 - Fraction(delta))
@@ -95,7 +95,7 @@ def with_noise(step: Agreement, noise: TruncatedGeometric) -> Agreement:
     "fault",
     [
         lambda step: replace(step, threshold=step.threshold - 1),
-        # Epsilon or delta of one key where there are two.
+        # Epsilon or delta of one count where two move.
         lambda step: with_noise(step, TruncatedGeometric.within(4.0, 6e-4)),
         lambda step: with_noise(step, TruncatedGeometric.within(2.0, 1.2e-3)),
         # Ends that are too likely.
@@ -104,8 +104,8 @@ def with_noise(step: Agreement, noise: TruncatedGeometric) -> Agreement:
     ids=["threshold", "epsilon", "delta", "ends"],
 )
 def test_faults_are_seen(fault):
-    step = Agreement.selecting(4.0, 1.2e-3, DIRECT, ADD, keys=2)
-    assert beyond(fault(step), (COMES, COMES), 4.0) > Fraction(1.2e-3)
+    step = Agreement.selecting(4.0, 1.2e-3, DIRECT, REPLACE)
+    assert beyond(fault(step), (COMES, GOES), 4.0) > Fraction(1.2e-3)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 8.0, 99.0, 1e4])
@@ -169,15 +169,15 @@ def optimal(epsilon: float, delta: float, most: int) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize(("keys", "epsilon", "delta"), [*WITH_KEYS, (1, 4.0, 1e-5), (1, 1.0, 1e-5)])
-def test_no_selection_of_its_price_releases_more(keys, epsilon, delta):
-    step = Agreement.selecting(epsilon, delta, DIRECT, ADD, keys)
+@pytest.mark.parametrize(("epsilon", "delta"), [*PRICES, (4.0, 1e-5), (1.0, 1e-5)])
+def test_no_selection_of_its_price_releases_more(epsilon, delta):
+    step = Agreement.selecting(epsilon, delta, DIRECT, ADD)
     chances = [step.chance(units) for units in range(len(step.noise.weights) + 2)]
-    best = optimal(epsilon / keys, step.noise.delta, len(chances) - 1)
+    best = optimal(epsilon, step.noise.delta, len(chances) - 1)
     assert chances == pytest.approx(best, abs=1e-9)
     # By the closed form up to one half: delta (e^(n epsilon) - 1) / (e^epsilon - 1).
     for units in range(len(step.noise.weights) // 2):
-        grown = math.expm1(units * epsilon / keys) / math.expm1(epsilon / keys)
+        grown = math.expm1(units * epsilon) / math.expm1(epsilon)
         assert chances[units] == pytest.approx(step.noise.delta * grown, rel=1e-9)
 
 
@@ -216,39 +216,103 @@ def test_an_independent_library_selects_as_often(epsilon, delta):
     assert [step.chance(units) for units in range(len(theirs))] == pytest.approx(theirs, abs=1e-9)
 
 
-@pytest.mark.parametrize("keys", [1, 2])
-def test_its_rho_is_no_less_than_what_it_shows_off_the_ends(keys):
+@pytest.mark.parametrize(("adjacency", "moved"), [(ADD, 1), (REPLACE, 2)])
+def test_its_rho_is_no_less_than_what_it_shows_off_the_ends(adjacency, moved):
     """Approximate zCDP: without an end of its noise, which has probability delta."""
-    step = Agreement.selecting(2.0, 1e-2, DIRECT, ADD, keys)
-    assert step.rho == pytest.approx(keys * zcdp(2.0 / keys))
+    step = Agreement.selecting(2.0, 1e-2, DIRECT, adjacency)
+    assert step.rho == pytest.approx(moved * zcdp(2.0 / moved))
     weights = step.noise.weights
     p, q = ([weight / sum(own) for weight in own] for own in (weights[:-1], weights[1:]))
     for order in (1.001, 1.5, 2.0, 8.0, 64.0):
         moments = math.fsum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True))
-        assert keys * math.log(moments) / (order - 1) <= order * step.rho
+        assert moved * math.log(moments) / (order - 1) <= order * step.rho
 
 
 def test_the_most_frequent_key_comes_first(monkeypatch):
     monkeypatch.setattr(TruncatedGeometric, "draw", lambda *_: 0)
-    step = Agreement.selecting(4.0, 1e-5, DIRECT, ADD, keys=2)
-    held = [("x", "x", "y", "z")] * step.threshold + [("y",)]
+    step = Agreement.selecting(4.0, 1e-5, DIRECT, ADD)
+    held = [("x", "x"), ("y",)] * step.threshold + [("y",)]
     found = step.draw(held, Given(0))
     assert [(one.key, one.count) for one in found] == [
         ("y", step.threshold + 1),
         ("x", step.threshold),
     ]
     assert {one.within for one in found} == {step.noise.reach}
-    assert step.draw(held[1:-1], Given(0)) == []
+    assert step.draw(held[2:-2], Given(0)) == []
     assert step.draw([], Given(0)) == []
 
 
+class Choices(Randomness):
+    """Coins of which every outcome is tried, one after the other."""
+
+    def __init__(self):
+        self.next, self.bounds, self.at = [], [], 0
+
+    def below(self, bound):
+        if self.at == len(self.next):
+            self.next.append(0)
+        self.bounds[self.at :] = [bound]
+        self.at += 1
+        return self.next[self.at - 1]
+
+    def advance(self):
+        """Whether there is another outcome."""
+        self.at = 0
+        while self.next and self.next[-1] == self.bounds[len(self.next) - 1] - 1:
+            self.next.pop()
+        if not self.next:
+            return False
+        self.next[-1] += 1
+        return True
+
+
+def released_law(step, held, monkeypatch):
+    """The law of all that is told of some keys, over the coins that choose them and all noise."""
+    shown, coins, law = replace(step, threshold=1), Choices(), {}
+    with monkeypatch.context() as patched:
+        patched.setattr(TruncatedGeometric, "draw", lambda *_: 0)
+        more = True
+        while more:
+            counts = {one.key: one.count for one in shown.draw(held, coins)}
+            chance = Fraction(1, math.prod(coins.bounds[: len(coins.next)]))
+            for told in product(*(law_of(step, counts.get(key, 0)).items() for key in "xyz")):
+                seen = tuple(value for value, _ in told)
+                weight = math.prod(weight for _, weight in told)
+                law[seen] = law.get(seen, 0) + chance * weight
+            more = coins.advance()
+    whole = Fraction(sum(step.noise.weights) ** 3)
+    assert sum(law.values()) == whole
+    return {seen: weight / whole for seen, weight in law.items()}
+
+
+OTHERS = [("x",), ("x", "y")]
+
+
+@pytest.mark.parametrize("unit", [("x", "z"), ("x", "y"), ("z", "y", "x"), ("z",)])
+def test_a_coin_that_chooses_a_key_costs_nothing(unit, monkeypatch):
+    step = Agreement.selecting(2.0, 0.05, DIRECT, ADD)
+    having, without = (released_law(step, held, monkeypatch) for held in (OTHERS + [unit], OTHERS))
+    factor = Fraction(math.exp(2.0)) * (1 - Fraction(1, 10**14))
+    for p, q in ((having, without), (without, having)):
+        short = sum(
+            max(Fraction(0), chance - factor * q.get(seen, 0)) for seen, chance in p.items()
+        )
+        assert short <= Fraction(step.delta)
+
+
+def test_every_key_of_a_unit_is_as_likely_to_count(monkeypatch):
+    monkeypatch.setattr(TruncatedGeometric, "draw", lambda *_: 0)
+    step = replace(Agreement.selecting(2.0, 0.05, DIRECT, ADD), threshold=1)
+    found = [step.draw([("x", "x", "y", "z")], Given(at)) for at in range(3)]
+    assert [[one.key for one in own] for own in found] == [["x"], ["y"], ["z"]]
+
+
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "keys"),
-    [(math.inf, 1e-6, 1), (1.0, 0.0, 1), (1.0, 1.0, 1), (math.nan, 1e-6, 1), (1.0, 1e-6, 0)],
+    ("epsilon", "delta"), [(math.inf, 1e-6), (1.0, 0.0), (1.0, 1.0), (math.nan, 1e-6)]
 )
-def test_a_price_outside_its_range_is_one_clear_line(epsilon, delta, keys):
+def test_a_price_outside_its_range_is_one_clear_line(epsilon, delta):
     with pytest.raises(ConfigurationError):
-        Agreement.selecting(epsilon, delta, DIRECT, ADD, keys)
+        Agreement.selecting(epsilon, delta, DIRECT, ADD)
 
 
 def test_the_exponential_is_rounded_down():
