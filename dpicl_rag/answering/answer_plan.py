@@ -350,7 +350,7 @@ def _ladder(
     rho = min(part * whole, _MOST_OF_AGREEMENT * most) / config.sentences
     own, reach = delta / config.sentences, (_to_experts(config, stability), config.adjacency)
     if booked:
-        return Ladder.behind_top_count(rho, own, *reach, keys)
+        return Ladder.behind_top_count(rho, own, *reach, keys, gaussian=config.gaussian)
     if keys is not None:
         return Ladder.of_keys(rho, own, keys, *reach)
     return Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import NormalDist
 
 from dpicl_rag.accounting.budget import SHARES, Budget
@@ -52,6 +52,7 @@ class Ladder:
         adjacency: Of corpora.
         single: Whether keys alone are counted. Else whole sentences are counted first.
         instead_of: Units that a dearer count needs, where another took its place.
+        gaussian: Whether a budget for Gaussian noise alone pays.
     """
 
     steps: tuple[KeyCounts, ...]
@@ -61,6 +62,7 @@ class Ladder:
     adjacency: Adjacency
     single: bool = False
     instead_of: int | None = None
+    gaussian: bool = False
 
     @staticmethod
     def within(
@@ -118,9 +120,10 @@ class Ladder:
             false: See `ValueCounts`; of all steps together.
         """
         shares, given = SHARES.steps_of_values, (self.stability, self.adjacency)
-        own = self.rho * (1 - 1e-9)
+        own, each = self.rho * (1 - 1e-9), false / len(shares)
         steps = tuple(
-            ValueCounts.within(share * own, domain, false / len(shares), *given) for share in shares
+            ValueCounts.within(share * own, domain, each, *given, gaussian=self.gaussian)
+            for share in shares
         )
         return self._or(steps)
 
@@ -149,6 +152,8 @@ class Ladder:
         stability: Stability,
         adjacency: Adjacency,
         keys: int | None = None,
+        *,
+        gaussian: bool = False,
     ) -> Ladder:
         """A ladder that a top count begins, see `after`.
 
@@ -158,13 +163,16 @@ class Ladder:
             stability: From the corpus to the experts.
             adjacency: Of corpora.
             keys: Of one unit, at most, where keys alone are counted.
+            gaussian: A budget for Gaussian noise alone pays.
         """
         price = min(SHARES.top_count * rho, SHARES.top_count_rho)
         top = TopCount.within(price, stability, adjacency)
         left = (rho - top.rho) * (1 - 1e-9)
-        last = Agreement.within(left, delta, stability, adjacency, keys or 1)
+        given = stability, adjacency
+        last = Agreement.within(left, delta, *given, keys or 1, gaussian=gaussian)
         least = math.ceil(_units_for((last,)) - _FEWER * top.noise.sigma)
-        return Ladder((last,), top, least, stability, adjacency, single=keys is not None)
+        single = keys is not None
+        return Ladder((last,), top, least, *given, single=single, gaussian=gaussian)
 
     @property
     def rho(self) -> float:
@@ -192,7 +200,8 @@ class Ladder:
         # than an early step may be.
         low = NoisyCount(count, self.top.noise.sigma).low
         lowest = max(SHARES.first_threshold_of_top * count, self._lowest_first(last))
-        steps = _steps(last.rho, last.delta, min(low, lowest), self.stability, self.adjacency)
+        given = self.stability, self.adjacency, self.gaussian
+        steps = _steps(last.rho, last.delta, min(low, lowest), *given)
         return steps if len(steps) > 1 else self.steps
 
     def _lowest_first(self, last: KeyCounts) -> float:
@@ -243,14 +252,20 @@ def _released(steps: tuple[KeyCounts, ...], units: int) -> float:
 
 
 def _steps(
-    rho: float, delta: float, first: float, stability: Stability, adjacency: Adjacency
+    rho: float,
+    delta: float,
+    first: float,
+    stability: Stability,
+    adjacency: Adjacency,
+    gaussian: bool = False,
 ) -> tuple[Agreement, ...]:
+    within = partial(Agreement.within, stability=stability, adjacency=adjacency, gaussian=gaussian)
     # A billionth is kept back for the rounding of these sums.
     steps, left, delta_left = [], rho * (1 - 1e-9), delta * (1 - 1e-9)
     scale = stability.votes_l2(adjacency)
     sigma = max(1.0, scale * (first - 1) / _tail(delta))
     while (price := (scale / sigma) ** 2 / 2) <= SHARES.early_step * left:
-        step = Agreement.within(price, SHARES.early_threshold * delta_left, stability, adjacency)
+        step = within(price, SHARES.early_threshold * delta_left)
         steps.append(step)
         left, delta_left, sigma = left - step.rho, delta_left - step.delta, sigma / 2
-    return (*steps, Agreement.within(left, delta_left, stability, adjacency))
+    return (*steps, within(left, delta_left))

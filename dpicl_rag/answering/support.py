@@ -140,7 +140,7 @@ class SupportCount:
             line: Public.
         """
         sigma = max(self.noise.sigma, line / self.sigmas)
-        return replace(self, noise=DiscreteGaussian(sigma))
+        return replace(self, noise=DiscreteGaussian(sigma, fine=self.noise.fine))
 
     @property
     def line(self) -> float:

@@ -36,8 +36,8 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-from dpicl_rag.accounting import DELTA, epsilon_to_rho, rho_to_epsilon
 from dpicl_rag import _validate
+from dpicl_rag.accounting import DELTA, epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.budget import SHARES, Booking
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger.fixed_point import affordable, allowance, exact, to_rho, whole_delta

@@ -298,9 +298,7 @@ def payers(connection: sqlite3.Connection, corpus: str) -> list[Scope]:
 def _scope(row: tuple[Any, ...]) -> Scope:
     *named, period, floor, floor_day, strict, gaussian, other_day, sound = row
     require_whole(sound)
-    return Scope(
-        *named, Period(period), floor, floor_day, bool(strict), bool(gaussian), other_day
-    )
+    return Scope(*named, Period(period), floor, floor_day, bool(strict), bool(gaussian), other_day)
 
 
 def _optional(nano: int | None) -> float | None:

@@ -3,8 +3,9 @@
 zCDP is additive under adaptive choice as long as the sum stays within a bound fixed beforehand,
 also for each unit by itself (Feldman, Zrnic 2021, "Individual Privacy Accounting via a Renyi
 Filter", section 4). Where all that is paid for is Gaussian noise on counts, rho is mu^2 / 2, and
-the same filters are GDP filters (docs/privacy.md, "Budgets for Gaussian noise"). Both settle with the ledger, where there is one, before a token is
-released. Spend of a unit is private: nothing here prints it, and no error carries it.
+the same filters are GDP filters (docs/privacy.md, "Budgets for Gaussian noise"). Both settle with
+the ledger, where there is one, before a token is released. Spend of a unit is private: nothing here
+prints it, and no error carries it.
 """
 
 from __future__ import annotations

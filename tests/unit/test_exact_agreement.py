@@ -139,7 +139,9 @@ def trace(monkeypatch):
 
     def draw_top(self, keys, randomness):
         most = honest_top(self, keys, Coins(lambda _: 0))
-        noise = gaussian_pmf(self.noise.sigma, math.ceil(8 * self.noise.sigma))
+        noise = gaussian_pmf(
+            self.noise.sigma, math.ceil(8 * self.noise.sigma), fine=self.noise.fine
+        )
         return randomness, {most + shift: chance for shift, chance in noise.items()}
 
     def after(self, count):
@@ -155,7 +157,9 @@ def trace(monkeypatch):
         return steps
 
     def noise(self, randomness):
-        return randomness.choose(list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma)).items()))
+        return randomness.choose(
+            list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine).items())
+        )
 
     monkeypatch.setattr(Agreement, "draw", draw)
     monkeypatch.setattr(TopCount, "draw", draw_top)

@@ -110,7 +110,9 @@ def trace(monkeypatch):
     honest, honest_after = Agreement.draw, Ladder.after
 
     def noise(self, randomness):
-        return Noise(gaussian_pmf(self.sigma, math.ceil(12 * self.sigma)), randomness.choose)
+        return Noise(
+            gaussian_pmf(self.sigma, math.ceil(12 * self.sigma), fine=self.fine), randomness.choose
+        )
 
     def draw(self, held, randomness):
         found = [replace(one, count=one.count.value) for one in honest(self, held, randomness)]

@@ -149,7 +149,8 @@ def enumerated_noise(monkeypatch):
 
     def draw(self, randomness):
         table = tables.setdefault(
-            self.sigma, list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma)).items())
+            self.sigma,
+            list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine).items()),
         )
         return randomness.choose(table)
 

@@ -113,7 +113,7 @@ def views(
                 return Book(rho, delta, units, spent)
 
         def noise(self, randomness):
-            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma))
+            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine)
             return choose(list(pmf.items()))
 
         llm = PrivateContextLLM(SyntheticModel(3, lambda *_: [0.0] * 3), **{**MUCH, **settings})

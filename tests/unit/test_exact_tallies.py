@@ -87,7 +87,7 @@ def views(ask, words, unit=None, **settings):
         llm._ledger = Books()
 
         def noise(self, randomness):
-            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma))
+            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine)
             return choose(list(pmf.items()))
 
         with pytest.MonkeyPatch.context() as patch:

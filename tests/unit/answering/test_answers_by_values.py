@@ -75,7 +75,7 @@ def llm(**settings):
     return PrivateContextLLM(model, max_tokens=8, **settings)
 
 
-def views(words, unit=None, *, booked=False, **settings):
+def views(words, unit=None, *, booked=False, statuses=(), **settings):
     """Distribution of all that is released, with what unit ``u`` paid where a ledger books it."""
     corpus = corpus_of(words, unit)
 
@@ -84,7 +84,7 @@ def views(words, unit=None, *, booked=False, **settings):
 
         class Books:
             def status(self):
-                return []
+                return statuses
 
             def reserve(self, *, rho, delta, units, **_):
                 return Book(rho, delta, units, spent)
@@ -145,7 +145,9 @@ def test_noise_of_half_the_scale_is_seen(monkeypatch, booked):
         "dpicl_rag.mechanisms.value_counts.DiscreteLaplace", lambda epsilon: pure(2 * epsilon)
     )
     monkeypatch.setattr(
-        DiscreteGaussian, "within", staticmethod(lambda rho, far: within(rho, far / 2))
+        DiscreteGaussian,
+        "within",
+        staticmethod(lambda rho, far, **given: within(rho, far / 2, **given)),
     )
     if booked:
         having, without = (views(OTHERS, unit, booked=True, epsilon=4.0) for unit in ("yes", None))

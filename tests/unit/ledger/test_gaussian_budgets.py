@@ -32,7 +32,7 @@ def answered(ledger: Ledger, rho: float = 0.01, *, gaussian: bool, **given: Any)
 
 def shifted(rho: float, reach: int) -> tuple[np.ndarray, np.ndarray]:
     """The laws of a noisy count of 0 and of 1, at the noise that a price pays for."""
-    pmf = gaussian_pmf(1 / math.sqrt(2 * rho), reach + 1)
+    pmf = gaussian_pmf(1 / math.sqrt(2 * rho), reach + 1, fine=True)
     reached = range(-reach, reach + 1)
     return np.array([pmf[x] for x in reached]), np.array([pmf[x - 1] for x in reached])
 
@@ -86,7 +86,7 @@ def test_other_noise_is_refused_before_anything_is_paid(ledger: Ledger) -> None:
     assert all(status.spent == status.reserved == 0 for status in ledger.status())
     answered(ledger, gaussian=True, caller="ann")
     assert [status.spent for status in ledger.status()] == [0.01, 0.01]
-    with pytest.raises(BudgetExceededError, match="epsilon 4.24 was asked for and 3.94"):
+    with pytest.raises(BudgetExceededError, match=r"epsilon 4\.24 was asked for and 3\.94"):
         answered(ledger, epsilon_to_rho(4.0, 0.8 * DELTA, gaussian=True) * 1.1, gaussian=True)
 
 

@@ -11,9 +11,9 @@ from scipy import stats
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import discrete_noise, randomness
-from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, discrete_gaussian
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
-from tests.support.scored_units import Choose, distribution, gaussian_pmf
+from tests.support.scored_units import Choose, distribution
 from tests.support.tried_coins import Again, Tried, given_an_end, ideal_bernoulli, one_round
 
 
@@ -47,7 +47,7 @@ def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None
             )
 
         monkeypatch.setattr(discrete_noise, "discrete_laplace", laplace)
-        return discrete_gaussian(Fraction(sigma) ** 2, Tried(choose))
+        return DiscreteGaussian(sigma).draw(Tried(choose))
 
     found = given_an_end(distribution(lambda choose: one_round(run, choose)))
     pmf = grid_pmf(sigma)
@@ -58,10 +58,10 @@ def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None
 def rounded(sigma: float, grain: int, monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
     """The law of the noise, rounded from a grid of so many parts."""
     law: dict[int, float] = Counter()
-    monkeypatch.setattr(discrete_noise, "_GRAIN", grain)
+    monkeypatch.setattr(discrete_noise, "_GRID", grain)
     for x, chance in grid_pmf(sigma * grain).items():
         monkeypatch.setattr(discrete_noise, "discrete_gaussian", lambda *_, x=x: x)
-        law[DiscreteGaussian(sigma).draw(Randomness())] += chance
+        law[DiscreteGaussian(sigma, fine=True).draw(Randomness())] += chance
     return law
 
 
@@ -90,7 +90,7 @@ def test_on_a_fine_grid_it_is_as_private_as_the_continuous_gaussian(
         more = dearest(rounded(sigma, parts, monkeypatch)) * sigma - 1
         assert more == pytest.approx(1 / (24 * (sigma * parts) ** 2), rel=0.5)
     monkeypatch.undo()
-    assert discrete_noise._GRAIN >= 2**24
+    assert discrete_noise._GRID >= 2**24
 
 
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 7.5])
@@ -98,7 +98,7 @@ def test_gaussian_by_chi_square(sigma: float) -> None:
     draws = 4_000
     noise, coins = DiscreteGaussian(sigma), seeded()
     counts = Counter(noise.draw(coins) for _ in range(draws))
-    pmf = gaussian_pmf(sigma, math.ceil(12 * sigma))
+    pmf = grid_pmf(sigma)
     inside = [x for x in pmf if pmf[x] * draws >= 5]
     observed = [counts[x] for x in inside]
     expected = [pmf[x] * draws for x in inside]
@@ -151,3 +151,18 @@ def test_equal_scales_are_equal_noise():
     assert DiscreteGaussian(2.5) == DiscreteGaussian(2.5) != DiscreteGaussian(2.6)
     assert len({DiscreteGaussian(2.5), DiscreteGaussian(2.5)}) == 1
     assert DiscreteGaussian(2.5) != 2.5
+    assert DiscreteGaussian(2.5) != DiscreteGaussian(2.5, fine=True)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 4.7, 40.0])
+def test_the_tail_of_a_fine_grid_is_exact_and_rounded_up(
+    sigma: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law, far = rounded(sigma, 64, monkeypatch), math.ceil(6 * sigma)
+    noise = DiscreteGaussian(sigma, fine=True)
+    for least in (-3, 0, 1, 2, far):
+        exact = math.fsum(chance for x, chance in law.items() if x >= least)
+        point = 1 + (max(0, least) / sigma + 1) / (32 * sigma)  # of that grid
+        assert exact <= noise.tail(least) <= exact * point + 1e-300
+    monkeypatch.undo()
+    assert noise.tail(far) == pytest.approx(stats.norm.sf((far - 0.5) / sigma), rel=1e-5)
