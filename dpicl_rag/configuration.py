@@ -233,27 +233,16 @@ class PrivacyConfig(BaseModel):
             asked["stop"] = (*self.stop, *stop)
         return self.model_copy(update=asked) if asked else self
 
-    def under(self, booking: Booking, *, speaks: bool) -> PrivacyConfig:
-        """The settings of an answer that a budget of these terms pays for.
-
-        Args:
-            booking: Terms of the budget.
-            speaks: Whether experts can say sentences each by itself.
-
-        Raises:
-            ConfigurationError: It pays for Gaussian noise alone, and the settings draw words.
-        """
-        asked: dict[str, Any] = {}
-        if booking.gaussian and self.agreement is None and speaks:
-            asked["agreement"] = "only"
-        elif booking.gaussian and self.agreement in ("auto", "off"):
-            raise ConfigurationError(
-                "the budget is for Gaussian noise alone, and words are drawn otherwise; leave "
-                "agreement out, or set the budget anew without --gaussian"
-            )
-        config = self.model_copy(update=asked)
+    def under(self, booking: Booking) -> PrivacyConfig:
+        """The settings of what a budget of these terms pays for."""
+        config = self.model_copy()
         config._booking = booking
         return config
+
+    @property
+    def gaussian(self) -> bool:
+        """True where a budget for Gaussian noise alone pays."""
+        return self._booking.gaussian
 
     def require_reader(self, reader: object) -> None:
         """Refuse settings of a reader where there is none.
@@ -279,14 +268,8 @@ class PrivacyConfig(BaseModel):
 
     def rho(self, *, booked: bool) -> float:
         """Rho of zCDP of an answer: with its thresholds it is (``epsilon``, ``delta``)-DP."""
-        return epsilon_to_rho(
-            self.epsilon, self.delta_of_rho(booked=booked), gaussian=booked and self.gaussian
-        )
-
-    @property
-    def gaussian(self) -> bool:
-        """True where a budget for Gaussian noise pays, and all that is released has such noise."""
-        return self._booking.gaussian and self.agreement == "only"
+        exact = booked and self.gaussian and self.agreement == "only"
+        return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked), gaussian=exact)
 
     def threshold_delta(self, *, booked: bool) -> float:
         """The part of ``delta`` that thresholds of one answer cost."""

@@ -166,7 +166,7 @@ class Ladder:
             gaussian: A budget for Gaussian noise alone pays.
         """
         price = min(SHARES.top_count * rho, SHARES.top_count_rho)
-        top = TopCount.within(price, stability, adjacency)
+        top = TopCount.within(price, stability, adjacency, gaussian=gaussian)
         left = (rho - top.rho) * (1 - 1e-9)
         given = stability, adjacency
         last = Agreement.within(left, delta, *given, keys or 1, gaussian=gaussian)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -160,6 +160,10 @@ class PrivateRun:
         if self.ledger is None:
             return Booking()
         return booking(self.ledger.status(), self.booked_under(source), self.caller)
+
+    def under_terms(self, source: str | None) -> PrivateRun:
+        """The same with the settings of what these budgets pay for; see `booking`."""
+        return replace(self, config=self.config.under(self.booking(source)))
 
     def every_unit_has(self, rho: float, source: str | None) -> bool:
         """True where no unit can have less left, by public numbers.

@@ -124,9 +124,9 @@ class SupportCount:
     sigmas: float = _LINE
 
     @staticmethod
-    def within(rho: float, sensitivity: int) -> SupportCount:
-        """The least noise that a zCDP rho pays for."""
-        return SupportCount(DiscreteGaussian.within(rho, sensitivity, fine=True), sensitivity)
+    def within(rho: float, sensitivity: int, *, fine: bool = False) -> SupportCount:
+        """The least noise that a zCDP rho pays for; see `DiscreteGaussian`."""
+        return SupportCount(DiscreteGaussian.within(rho, sensitivity, fine=fine), sensitivity)
 
     @property
     def rho(self) -> float:

@@ -202,7 +202,7 @@ def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[di
     rows = []
     for status in found:
         # As answers are charged, whatever part of its delta a budget has set apart for thresholds.
-        price = config.under(status.booking, speaks=True).rho(booked=True)
+        price = config.under(status.booking).rho(booked=True)
         answer = {"answer_epsilon": epsilon, "answer_rho": price, "delta": delta}
         words = standing(status, price, delta)
         rows.append({**_public(status, price, delta), **answer, "standing": words})

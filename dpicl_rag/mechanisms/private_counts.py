@@ -180,19 +180,22 @@ class TopCount:
     sensitivity: int
 
     @staticmethod
-    def within(rho: float, stability: Stability, adjacency: Adjacency) -> TopCount:
+    def within(
+        rho: float, stability: Stability, adjacency: Adjacency, *, gaussian: bool = False
+    ) -> TopCount:
         """The least noise that a price pays for.
 
         Args:
             rho: zCDP rho, above 0.
             stability: From the corpus to those who hold keys.
             adjacency: Of corpora.
+            gaussian: A budget for Gaussian noise pays.
 
         Raises:
             ConfigurationError: The price is not above 0 and finite.
         """
         sensitivity = sum(stability.moved(adjacency))
-        return TopCount(DiscreteGaussian.within(rho, sensitivity, fine=True), sensitivity)
+        return TopCount(DiscreteGaussian.within(rho, sensitivity, fine=gaussian), sensitivity)
 
     @property
     def rho(self) -> float:
@@ -227,7 +230,13 @@ class Histogram:
 
     @staticmethod
     def within(
-        rho: float, labels: int, most: int, stability: Stability, adjacency: Adjacency
+        rho: float,
+        labels: int,
+        most: int,
+        stability: Stability,
+        adjacency: Adjacency,
+        *,
+        gaussian: bool = False,
     ) -> Histogram:
         """The least noise that a price pays for.
 
@@ -240,6 +249,7 @@ class Histogram:
             most: How many of them one expert says at most.
             stability: From the corpus to the experts.
             adjacency: Of corpora.
+            gaussian: A budget for Gaussian noise pays.
 
         Raises:
             ConfigurationError: The price is not above 0 and finite.
@@ -247,7 +257,7 @@ class Histogram:
         added, changed = stability.moved(adjacency)
         most = min(most, labels)
         moved = added * math.sqrt(most) + changed * math.sqrt(min(2 * most, labels))
-        return Histogram(DiscreteGaussian.within(rho, moved, fine=True), rho)
+        return Histogram(DiscreteGaussian.within(rho, moved, fine=gaussian), rho)
 
     def draw(self, counts: Sequence[int], randomness: Randomness) -> list[int]:
         """Noise on every count. It was paid for before.

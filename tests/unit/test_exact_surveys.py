@@ -109,6 +109,9 @@ def views(
         spent = dict.fromkeys([one.unit for one in said] + ["u", "delta"], 0.0)
 
         class Books:
+            def status(self):
+                return []
+
             def reserve(self, *, rho, delta, units, **_):
                 return Book(rho, delta, units, spent)
 

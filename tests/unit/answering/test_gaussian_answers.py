@@ -101,7 +101,7 @@ def test_words_and_labels_are_refused_and_counts_are_not(ledger):
 def test_so_many_units_are_enough_nine_times_in_ten(terms, units):
     found = []
     for epsilon in (8.0, 4.0, 2.0, 1.0):
-        config = PrivacyConfig.create(epsilon=epsilon, agreement="only").under(terms, speaks=True)
+        config = PrivacyConfig.create(epsilon=epsilon, agreement="only").under(terms)
         search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=True))
         plan = answer_plan(config, DIRECT, search, 0, booked=True, keys=1)
         found.append(plan.units_to_agree)

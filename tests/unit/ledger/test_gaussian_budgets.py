@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting import DIRECT, epsilon_to_rho
+from dpicl_rag.answering.answer_plan import with_agreement
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError, DPICLError
 from dpicl_rag.ledger import Ledger, open_account
@@ -149,7 +150,7 @@ def test_a_budget_for_few_answers_gives_each_more_of_its_pool(ledger: Ledger) ->
         set_budget(ledger, corpus=corpus, answers=answers)
     every, config = ledger.status(), PrivacyConfig.create(agreement="only")
     few, many = (
-        config.under(booking(every, corpus), speaks=True).threshold_delta(booked=True)
+        config.under(booking(every, corpus)).threshold_delta(booked=True)
         for corpus in ("mail", "post")
     )
     assert (few, many) == pytest.approx((1.25e-8, 1e-9))
@@ -171,5 +172,6 @@ def test_of_two_budgets_the_stricter_says_what_an_answer_may_take(ledger: Ledger
     assert terms.gaussian
     assert terms.threshold_delta == pytest.approx(1e-9)
     with pytest.raises(ConfigurationError, match="leave agreement out"):
-        PrivacyConfig.create(agreement="auto").under(terms, speaks=True)
-    assert PrivacyConfig.create().under(terms, speaks=True).agreement == "only"
+        with_agreement(PrivacyConfig.create(agreement="auto").under(terms), DIRECT, speaks=True)
+    decided = with_agreement(PrivacyConfig.create().under(terms), DIRECT, speaks=True)
+    assert decided.agreement == "only"
