@@ -92,7 +92,8 @@ class Agreement:
         Raises:
             ConfigurationError: A number is outside its range.
         """
-        moved = math.sqrt(_validate.count("keys", keys)) * stability.votes_l2(adjacency)
+        _validate.count("keys", keys)
+        moved = math.sqrt(keys) * stability.votes_l2(adjacency)
         noise = DiscreteGaussian.within(rho, moved, fine=gaussian)
         added, changed = stability.moved(adjacency)
         # A key that occurs in one of two corpora only is held by no more than ``most`` there, and
