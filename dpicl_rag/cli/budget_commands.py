@@ -198,10 +198,12 @@ def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[di
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.ledger.budgets import standing
 
-    config = PrivacyConfig.create(epsilon=epsilon, delta=delta)
     rows = []
     for status in found:
         # As answers are charged, whatever part of its delta a budget has set apart for thresholds.
+        config = PrivacyConfig.create(
+            epsilon=epsilon, delta=delta, agreement="only" if status.gaussian else None
+        )
         price = config.under(status.booking).rho(booked=True)
         answer = {"answer_epsilon": epsilon, "answer_rho": price, "delta": delta}
         words = standing(status, price, delta)
