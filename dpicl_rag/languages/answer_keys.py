@@ -27,6 +27,7 @@ from dpicl_rag.languages.languages import (
     languages,
 )
 from dpicl_rag.languages.numbers_in_words import has_digit, in_digits
+from dpicl_rag.languages.yes_or_no_answers import yes_or_no
 from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
@@ -51,6 +52,7 @@ _NUMBER = re.compile(
     r"(?:\s?(?P<after>[€$£%]|[^\W\d_]+))?",
 )
 _NUMBERED = re.compile(r"(?P<noun>[^\W\d_]+)\s+(?P<number>\d+[a-z]?)\b")
+_ELIDED = re.compile(r"\b(?:[Ll]|[djmnst]|qu|dell|all|nell|dall|sull)['\u2019](?=[^\W\d_]{2})")
 _CURRENCIES = {
     "EUR": ("€", "eur", "euro", "euros"),
     "USD": ("$", "usd", "dollar", "dollars", "dólares", "dollari"),
@@ -230,7 +232,8 @@ class AnswerKeys:
             case QuestionKind.PLACE:
                 return self._places(text)
             case QuestionKind.YES_OR_NO:
-                return self._yes_or_no(text)
+                words = [word.casefold() for word in _WORD.findall(text)]
+                return yes_or_no(words, self._asked, self.language)
         return self._parts(text)
 
     def _parts(self, text: str) -> Iterator[str]:
@@ -249,7 +252,7 @@ class AnswerKeys:
         language, words = self.language, dict[str, bool]()
         for at, word in enumerate(_WORD.findall(text)):
             folded = word.casefold()
-            if not self._is_new(folded) or language.is_date(folded) or has_digit(word):
+            if not self._is_new(folded) or _is_date(folded) or has_digit(word):
                 continue
             # The first word has a capital anyhow.
             capital = word[:1].isupper() and (at > 0 or language.nouns_have_capitals)
@@ -271,8 +274,7 @@ class AnswerKeys:
             words = _WORD.findall(part)
             folded = [word.casefold() for word in words]
             new = [
-                self._is_new(word) and not (self.language.is_date(word) or has_digit(word))
-                for word in folded
+                self._is_new(word) and not (_is_date(word) or has_digit(word)) for word in folded
             ]
             for run in list(_runs(new))[-1:]:
                 shown = words if self.language.nouns_have_capitals else folded
@@ -398,32 +400,6 @@ class AnswerKeys:
         """True of a name with a word that the question has not: "Tallow Street", of a street."""
         return not self._asked.issuperset(word.casefold() for word in name)
 
-    def _yes_or_no(self, text: str) -> Iterator[str]:
-        """The word that it begins with, or what it says of all that is asked.
-
-        "The sauna is closed until May." denies "Is the sauna open now?", as it says the opposite.
-        """
-        language, words = self.language, [word.casefold() for word in _WORD.findall(text)]
-        if words and words[0] in language.yes | language.no:
-            yield words[0].capitalize()
-            return
-        if not language.negations.isdisjoint(words):
-            return
-        said = frozenset(map(language.stem, words))
-        asked = {
-            word
-            for word in self._asked
-            if not (language.says_little(word) or word in language.at_present)
-        }
-        if asked and said.issuperset(map(language.stem, asked)):
-            yield from (word.capitalize() for word in language.yes)
-        elif any(
-            said.issuperset(map(language.stem, asked - pair | pair - asked))
-            for pair in language.opposites
-            if len(pair & asked) == 1
-        ):
-            yield from (word.capitalize() for word in language.no)
-
     def _languages(self) -> tuple[Language, ...]:
         """The language of the question first, then the others."""
         return (self.language, *(one for one in languages() if one is not self.language))
@@ -446,8 +422,14 @@ def _capital(word: str) -> str:
     return word[:1].upper() + word[1:]
 
 
+def _is_date(folded: str) -> bool:
+    """True of a weekday or month, also where a document in another language has it."""
+    return any(one.is_date(folded) for one in languages())
+
+
 def _plain(text: str) -> str:
-    return " ".join(normal_form("NFKC", text).split())
+    """A text in one line, without articles and prepositions that are part of a word: "l'aqua"."""
+    return _ELIDED.sub("", " ".join(normal_form("NFKC", text).split()))
 
 
 @lru_cache(maxsize=256)  # of questions, which are public

@@ -66,10 +66,10 @@ def test_noise_is_that_of_the_keys_that_a_unit_may_have(tmp_path, question, keys
     assert step.keys == keys
     assert step.noise.rho * keys <= step.rho * (1 + 1e-9)
     assert keys * step.noise.tail(step.threshold - 1) <= step.delta * (1 + 1e-9)
-    # Without a ledger its keys share epsilon and delta as they are.
+    # Without a ledger one of its keys has all of epsilon and delta as they are.
     (step,) = llm(delta=1e-5).plan(documents("a"), request).ladder.steps
-    assert step.noise == TruncatedGeometric.within(step.epsilon / keys, 1e-5 / keys)
-    assert (step.keys, step.threshold) == (keys, 1 + step.noise.highest)
+    assert step.noise == TruncatedGeometric.within(step.epsilon, 1e-5)
+    assert (step.keys, step.threshold) == (1, 1 + step.noise.highest)
 
 
 def test_no_token_is_drawn_where_nobody_agrees():

@@ -269,7 +269,9 @@ class TestThePublicRow:
         model = build_tiny_model()
         llm = PrivateContextLLM(model, knowledge=memory, corpus="mail", max_tokens=2)
         llm.answer("Which token is it now?", ["a document"])
-        informed, expert = next(inputs for inputs in seen if len(inputs) == 2)  # a rehearsal has more
+        informed, expert = next(
+            inputs for inputs in seen if len(inputs) == 2
+        )  # a rehearsal has more
         assert llm.model.tokenizer.decode(informed).endswith(
             "<|end|><|assistant|> ignore the documents"
         )
