@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class DeltaPool:
     """Delta for thresholds of a period, in 10^-18, and the number of answers that share it."""
 
     delta: int
@@ -110,7 +110,7 @@ class Scope:
         require_whole(sound)
         return Usage(fixed, individual)
 
-    def pool(self, connection: sqlite3.Connection) -> Pool | None:
+    def pool(self, connection: sqlite3.Connection) -> DeltaPool | None:
         """Delta for thresholds of a period; None for no limit: no budget of rho either."""
         if self.budget is None and self.unit_budget is None:
             return None
@@ -119,7 +119,7 @@ class Scope:
             (self.id,),
         ).fetchone()
         require_whole(row is not None and row[2])
-        return Pool(row[0], row[1])
+        return DeltaPool(row[0], row[1])
 
     def delta_spent(self, connection: sqlite3.Connection, day: int, *, held: bool) -> int:
         """Sum of delta over the period that holds ``day``; arguments as in ``usage``."""

@@ -104,7 +104,7 @@ def counts(request, monkeypatch):
     """What is counted: every step of a ladder, as without a ledger, or a top count before it."""
     if getattr(request, "param", "ladder") == "ladder":
 
-        def behind(rho, delta, stability, adjacency, keys):
+        def behind(rho, delta, stability, adjacency, keys, **_):
             first = SHARES.first_threshold * MUCH["units"]
             return Ladder.within(rho, delta, first, stability, adjacency)
 
@@ -423,8 +423,8 @@ def test_a_top_count_that_nobody_pays_for_is_seen(trace, monkeypatch, kind):
 def test_a_threshold_one_lower_is_seen(trace, monkeypatch):
     within = Agreement.within
 
-    def lower(*given):
-        step = within(*given)
+    def lower(*given, **more):
+        step = within(*given, **more)
         return replace(step, threshold=step.threshold - 1)
 
     monkeypatch.setattr(Agreement, "within", staticmethod(lower))

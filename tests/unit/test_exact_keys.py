@@ -97,7 +97,7 @@ def counts(request, monkeypatch):
     """What is counted: keys alone, as without a ledger, or a top count before them."""
     if getattr(request, "param", "alone") == "alone":
 
-        def behind(rho, delta, stability, adjacency, keys):
+        def behind(rho, delta, stability, adjacency, keys, **_):
             return Ladder.of_keys(rho, delta, keys, stability, adjacency)
 
         monkeypatch.setattr(Ladder, "behind_top_count", staticmethod(behind))
@@ -210,7 +210,7 @@ def test_what_is_released_stands_in_a_document(trace):
 def test_the_sensitivity_of_one_key_is_seen(trace, monkeypatch):
     within = Agreement.within
 
-    def loud(rho, delta, stability, adjacency, keys=1):
+    def loud(rho, delta, stability, adjacency, keys=1, **_):
         return replace(within(rho * keys, delta, stability, adjacency, keys), rho=rho)
 
     monkeypatch.setattr(Agreement, "within", staticmethod(loud))
@@ -220,7 +220,7 @@ def test_the_sensitivity_of_one_key_is_seen(trace, monkeypatch):
 def test_the_tail_of_one_key_is_seen(trace, monkeypatch):
     within = Agreement.within
 
-    def lone(rho, delta, stability, adjacency, keys=1):
+    def lone(rho, delta, stability, adjacency, keys=1, **_):
         step = within(rho, delta, stability, adjacency, keys)
         return replace(step, delta=step.delta / keys)
 

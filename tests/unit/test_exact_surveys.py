@@ -265,8 +265,8 @@ def test_a_call_that_sees_two_units_is_seen_in_a_survey():
 def test_votes_that_are_charged_as_one_are_seen(monkeypatch):
     within = Histogram.within
 
-    def as_one(rho, labels, most, *reach):
-        return within(rho, labels, 1, *reach)
+    def as_one(rho, labels, most, *reach, **more):
+        return within(rho, labels, 1, *reach, **more)
 
     monkeypatch.setattr(Histogram, "within", staticmethod(as_one))
     assert worst("dog cat", vocabulary=WORDS, votes=2) > 0.1
