@@ -240,7 +240,7 @@ class PrivacyConfig(BaseModel):
         return config
 
     @property
-    def gaussian(self) -> bool:
+    def only_gaussian(self) -> bool:
         """True where a budget for Gaussian noise alone pays."""
         return self._booking.gaussian
 
@@ -268,7 +268,7 @@ class PrivacyConfig(BaseModel):
 
     def rho(self, *, booked: bool) -> float:
         """Rho of zCDP of an answer: with its thresholds it is (``epsilon``, ``delta``)-DP."""
-        exact = booked and self.gaussian and self.agreement == "only"
+        exact = booked and self.only_gaussian and self.agreement == "only"
         return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked), gaussian=exact)
 
     def threshold_delta(self, *, booked: bool) -> float:

@@ -296,9 +296,10 @@ def payers(connection: sqlite3.Connection, corpus: str) -> list[Scope]:
 
 
 def _scope(row: tuple[Any, ...]) -> Scope:
-    *named, period, floor, floor_day, strict, gaussian, other_day, sound = row
+    id, kind, name, budget, unit_budget, period, *floor, strict, gaussian, other_day, sound = row
     require_whole(sound)
-    return Scope(*named, Period(period), floor, floor_day, bool(strict), bool(gaussian), other_day)
+    budgets, kinds = (budget, unit_budget, Period(period)), (bool(strict), bool(gaussian))
+    return Scope(id, kind, name, *budgets, *floor, *kinds, other_day)
 
 
 def _optional(nano: int | None) -> float | None:

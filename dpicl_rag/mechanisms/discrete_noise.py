@@ -168,8 +168,9 @@ class DiscreteGaussian:
         return DiscreteGaussian(sigma, fine=fine)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, DiscreteGaussian)
-        return same and (other.sigma, other.fine) == (self.sigma, self.fine)
+        if not isinstance(other, DiscreteGaussian):
+            return False
+        return (other.sigma, other.fine) == (self.sigma, self.fine)
 
     def __hash__(self) -> int:
         return hash((self.sigma, self.fine))

@@ -58,7 +58,7 @@ def tally_search(
     if read and config.max_calls is not None:
         search = search.limited(config.max_calls)
     search = PoissonSampledRetriever(search, sample)
-    if config.gaussian:
+    if config.only_gaussian:
         search = search.from_fine_grid()
     return search.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
@@ -91,7 +91,7 @@ def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -
     whole = tally_plan(config, stability, search_rho, 1)
     for_units = SHARES.counted_units * whole.mechanism.rho
     said, units = (
-        Histogram.within(rho, 1, 1, stability, config.adjacency, gaussian=config.gaussian)
+        Histogram.within(rho, 1, 1, stability, config.adjacency, gaussian=config.only_gaussian)
         for rho in (whole.mechanism.rho - for_units, for_units)
     )
     parts = (
@@ -106,7 +106,7 @@ def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -
         delta=whole.delta,
         rho=whole.rho,
         parts=parts,
-        gaussian=config.gaussian,
+        gaussian=config.only_gaussian,
     )
 
 
@@ -131,7 +131,7 @@ def tally_plan(
     if left <= 0:
         raise ConfigurationError("the search takes the whole budget; give it more noise (sigma)")
     given = stability, config.adjacency
-    histogram = Histogram.within(left, labels, most, *given, gaussian=config.gaussian)
+    histogram = Histogram.within(left, labels, most, *given, gaussian=config.only_gaussian)
     return Plan(
         mechanism=histogram,
         individual=accounts_individually(config, stability),
@@ -142,7 +142,7 @@ def tally_plan(
             Price("search", search_rho, _SEARCH),
             Price("counts", histogram.rho, "noise on each count"),
         ),
-        gaussian=config.gaussian,
+        gaussian=config.only_gaussian,
     )
 
 
@@ -198,7 +198,7 @@ def survey_plan(
         Histogram.within,
         stability=DIRECT,
         adjacency=config.adjacency,
-        gaussian=config.gaussian,
+        gaussian=config.only_gaussian,
     )
     counted = within(for_words, words, votes)
     left = (counts - for_words) * _ROUNDING
@@ -214,7 +214,7 @@ def survey_plan(
             Price("words", counted.rho, "noise on the count of each word of the vocabulary"),
             Price("themes", shares.rho, "noise on the count of each theme"),
         ),
-        gaussian=config.gaussian,
+        gaussian=config.only_gaussian,
     )
 
 
