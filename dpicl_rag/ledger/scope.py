@@ -296,10 +296,11 @@ def payers(connection: sqlite3.Connection, corpus: str) -> list[Scope]:
 
 
 def _scope(row: tuple[Any, ...]) -> Scope:
-    id, kind, name, budget, unit_budget, period, *floor, strict, gaussian, other_day, sound = row
+    id, kind, name, budget, unit_budget, period, floor, floor_day, *rest, sound = row
     require_whole(sound)
-    budgets, kinds = (budget, unit_budget, Period(period)), (bool(strict), bool(gaussian))
-    return Scope(id, kind, name, *budgets, *floor, *kinds, other_day)
+    strict, gaussian, other_day = rest
+    budgets, floors = (budget, unit_budget, Period(period)), (floor, floor_day)
+    return Scope(id, kind, name, *budgets, *floors, bool(strict), bool(gaussian), other_day)
 
 
 def _optional(nano: int | None) -> float | None:
