@@ -135,13 +135,16 @@ class AnswerKeys:
         return found[:1] if self.by_value else found
 
     def answers(self, answer: str) -> bool:
-        """Whether an answer has what the question asks for: a time, a date or a number.
+        """Whether an answer has what the question asks for: a time, a date, a number, a reason.
 
-        "The sauna is closed until 2026." tells no day; "at noon" tells a time.
+        "The sauna is closed until 2026." tells no day; "at noon" tells a time. "Floor." is a word
+        of a reason, and none.
 
         Args:
             answer: A text.
         """
+        if self.kind in (QuestionKind.REASON, QuestionKind.MANNER):
+            return len(_WORD.findall(answer)) > 1
         if self.kind not in _VALUES:
             return True
         words = (word.casefold() for word in _WORD.findall(_plain(answer)))

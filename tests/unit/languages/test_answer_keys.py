@@ -292,6 +292,8 @@ def test_names_and_numbers_of_a_question_are_looked_for():
         ("How much is a ticket?", "Fifteen euros.", True),
         ("Who opens the pool?", "Nobody does.", True),
         ("Is it open?", "It is closed.", True),
+        ("Why is the library closed?", "Floor.", False),
+        ("Why is the library closed?", "Because of the floor.", True),
     ],
 )
 def test_an_answer_has_what_the_question_asks_for(question, answer, answers):
