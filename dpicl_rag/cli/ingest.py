@@ -36,9 +36,9 @@ def ingest(
         typer.Argument(
             metavar="PATH...",
             help="Mailboxes, tables, documents or directories of these. Read are mbox, maildir, "
-            ".eml, CSV, TSV, JSON (Lines), text, Markdown and HTML; with the extra `files` PDF, "
-            "Word, PowerPoint, Excel, OpenDocument, RTF, EPUB and .msg; each of them also as .gz. "
-            "Or mail on a server: imaps://USER@HOST/FOLDER,FOLDER.",
+            ".eml, .emlx, CSV, TSV, JSON (Lines), text, Markdown and HTML; with the extra `files` "
+            "PDF, Word, PowerPoint, Excel, OpenDocument, RTF, EPUB and .msg; each of them also as "
+            ".gz. Or mail on a server: imaps://USER@HOST/FOLDER,FOLDER.",
         ),
     ] = None,
     corpus: NewCorpus = "",
@@ -59,6 +59,10 @@ def ingest(
             "was; id, _id, uuid, guid, record_id or row_id by default.",
         ),
     ] = None,
+    spam: Annotated[
+        bool,
+        typer.Option("--spam", help="Read what Gmail labels as spam, trash or drafts, too."),
+    ] = False,
     anew: Annotated[
         bool,
         typer.Option(
@@ -162,6 +166,7 @@ def ingest(
                 text_field=text_field,
                 key_field=key_field,
                 joins="allow" if yes else "ask",
+                spam=spam,
                 on_progress=bar.update,
             )
 
@@ -178,7 +183,7 @@ def ingest(
         loaded_embedder = data_folder.load_embedder(embedder, device)
         target = Corpus.create(corpus, path, embedder=loaded_embedder, public=public)
     try:
-        files = FileSource.at(sources, unit, text_field, key_field)
+        files = FileSource.at(sources, unit, text_field, key_field, spam)
         documents, held = files.held(loaded.documents)
         with nullcontext() if no_ledger else data_folder.find_ledger(ledger) as book:
 

@@ -29,12 +29,14 @@ class FileSource:
         unit: As for ``load``.
         text_field: As for ``load``.
         key_field: As for ``load``.
+        spam: As for ``load``.
     """
 
     paths: tuple[str, ...]
     unit: str | None = None
     text_field: str | None = None
     key_field: str | None = None
+    spam: bool = False
 
     @property
     def name(self) -> str:
@@ -49,7 +51,7 @@ class FileSource:
     @property
     def source(self) -> StoredSource:
         """As a corpus keeps it."""
-        spec = [list(self.paths), self.unit, self.text_field, self.key_field]
+        spec = [list(self.paths), self.unit, self.text_field, self.key_field, self.spam]
         return StoredSource(self.id, KIND, json.dumps(spec))
 
     @classmethod
@@ -59,10 +61,11 @@ class FileSource:
         unit: str | None = None,
         text_field: str | None = None,
         key_field: str | None = None,
+        spam: bool = False,
     ) -> FileSource:
         """The source at paths, wherever a later process runs."""
         resolved = tuple(str(Path(path).resolve()) for path in paths)
-        return cls(resolved, unit, text_field, key_field)
+        return cls(resolved, unit, text_field, key_field, spam)
 
     @classmethod
     def of(cls, source: StoredSource) -> FileSource:
@@ -113,6 +116,7 @@ def bring_files(
         unit=files.unit,
         text_field=files.text_field,
         key_field=files.key_field,
+        spam=files.spam,
         joins=joins,
         on_progress=on_progress,
     )

@@ -92,6 +92,7 @@ def load(
     text_field: str | None = None,
     key_field: str | None = None,
     joins: Joins = "ask",
+    spam: bool = False,
     on_progress: Progress | None = None,
 ) -> LoadResult:
     """Read documents from a mailbox, a table, a text file or a directory of these.
@@ -130,6 +131,7 @@ def load(
             by its content.
         joins: What becomes of a message that would make more than three conversations one:
             ``"ask"`` skips it and reports it, ``"allow"`` makes them one. As for `Corpus.add`.
+        spam: Read what Gmail's archive labels as spam, trash or a draft, too.
         on_progress: Called with the number of records seen so far, and None: after each, and now
             and then while one is parsed. What it raises ends the load.
 
@@ -153,7 +155,7 @@ def load(
             on_progress(len(entries), None)
 
     with _children(tell) as (conversions, parser):
-        options = Options(unit, text_field, key_field, conversions, parser)
+        options = Options(unit, text_field, key_field, conversions, parser, spam)
         paths, theirs = records_of_framework(path, options)
         items = _items(existing_paths(paths), options) if theirs is None else theirs
         for entry in _with_attachments(parsing.parsed(items, options)):
@@ -179,6 +181,7 @@ def load(
             text,
             unread,
             persons,
+            sum("\ufffd" in document.text for document in documents),
         ),
     )
 

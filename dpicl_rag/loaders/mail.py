@@ -11,21 +11,31 @@ from datetime import UTC
 from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
-from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
+from dpicl_rag.loaders.characters import (
+    characters_of,
+    decode_as,
+    decode_html,
+    decode_words,
+    fingerprint,
+)
 from dpicl_rag.loaders.mail_parts import (
+    CALENDAR,
+    NO_BODIES,
     Attached,
     Attachment,
     MailPart,
     parse_attachments,
     parsed_message,
     read_attachments,
+    text_of_part,
 )
-from dpicl_rag.loaders.markup import text_of_html
+from dpicl_rag.loaders.mbox import is_spam
 from dpicl_rag.loaders.quotes import own_words
 from dpicl_rag.loaders.records import (
     BROKEN_MESSAGE,
     EMPTY,
     NO_HEADERS,
+    SPAM,
     Options,
     Record,
     ThreadKeys,
@@ -62,6 +72,7 @@ class ParsedMail:
         attachments: In their order.
         fields: As those of its record.
         exact: As that of its record.
+        is_spam: Gmail's labels say that it is spam, trash or a draft.
     """
 
     top: str
@@ -71,14 +82,15 @@ class ParsedMail:
     attachments: Sequence[Attached]
     fields: Sequence[str] = ()
     exact: Mapping[str, str] = field(default_factory=dict)
+    is_spam: bool = False
 
 
 def parse_mail(raw: bytes, unit: str | None) -> ParsedMail:
     """Parse one message: a function of its bytes, public lengths of which are read.
 
-    Quoted mail and the signature are cut, unless nothing else is there. Under the unit "thread"
-    they are cut from answers only: what an answer quotes stands elsewhere in its thread, whereas
-    the point of a forward is what it quotes.
+    Quoted mail and the signature are cut. Under the unit "thread" they are cut from answers only,
+    and only where something else is there: what an answer quotes stands elsewhere in its thread,
+    whereas the point of a forward is what it quotes.
 
     Args:
         raw: The message as it is stored.
@@ -107,6 +119,8 @@ def record_of_mail(parsed: ParsedMail, position: str, options: Options) -> Recor
         options: With what converts attachments.
     """
     attached, unread = read_attachments(parsed.attachments, options)
+    if parsed.is_spam and not options.spam:
+        raise UnreadableError(SPAM)
     if not parsed.body and not parsed.metadata["subject"] and not attached:
         raise UnreadableError(EMPTY)
     return Record(
@@ -132,14 +146,19 @@ def _parse(raw: bytes, unit: str | None) -> ParsedMail:
     if _KNOWN_HEADERS.isdisjoint(names):
         raise UnreadableError(NO_HEADERS)
     asked = {"subject", "from", "to", "date", "message-id", *([unit.lower()] if unit else [])}
-    headers = {name: _value(name, values[name][0]) for name in asked if name in values}
+    charsets = (part.get_content_charset() for part in message.walk() if isinstance(part, MailPart))
+    charset = next((one for one in charsets if one), None)
+    headers = {name: _value(name, values[name][0], charset) for name in asked if name in values}
+    labels = _value("subject", values["x-gmail-labels"][0]) if "x-gmail-labels" in values else ""
     subject = " ".join(headers.get("subject", "").split())
     body = tidy("\n\n".join(_texts(message)))
     # Headers may come twice, and ids are bytes: characters that were guessed could be another's.
     ids, answered = _ids(values["message-id"]), _ids(values["references"] + values["in-reply-to"])
     is_answer = is_reply(subject) or (answered and not is_forward(subject))
-    if body and (is_answer or unit not in (None, "thread")):
-        body = own_words(body) or body
+    by_thread = unit in (None, "thread")
+    if body and (is_answer or not by_thread):
+        # A thread keeps what is nothing but quotes. In another's unit nothing would protect them.
+        body = own_words(body) or (body if by_thread else "")
     shown = {"Subject": subject, "From": headers.get("from", ""), "Date": headers.get("date", "")}
     metadata = {
         "subject": subject,
@@ -160,15 +179,16 @@ def _parse(raw: bytes, unit: str | None) -> ParsedMail:
         metadata=metadata,
         thread=ThreadKeys(
             ids[0] if ids else hashlib.sha256(raw).hexdigest(),
-            (*answered, *ids[1:]),
+            (*answered, *ids[1:], *_gmail_thread(values["x-gm-thrid"])),
             subject,
             _timestamp(metadata["date"]),
             sender(values["from"][0]) if values["from"] else "",
             _addresses(values["to"] + values["cc"]),
         ),
-        attachments=tuple(parse_attachments(_attached(message))),
+        attachments=tuple(parse_attachments(_attached(message, has_text=bool(body)))),
         fields=fields,
         exact=_exact(unit, values, metadata),
+        is_spam=is_spam(labels),
     )
 
 
@@ -211,15 +231,21 @@ def sender(value: str) -> str:
     return " ".join((address if "@" in address else value).split()).lower()
 
 
-def _value(name: str, value: object) -> str:
-    """A header's characters, with encoded words and stray 8-bit characters decoded."""
+def _value(name: str, value: object, charset: str | None = None) -> str:
+    """A header's characters, with encoded words and stray 8-bit characters decoded.
+
+    Args:
+        name: Of the header.
+        value: As it is written.
+        charset: Of the text below, in which many write these characters, too.
+    """
     text = str(value)
     # The parser keeps bytes beyond ASCII as surrogates.
-    text = decode(text.encode("utf-8", "surrogateescape"))
+    text = decode_as(text.encode("utf-8", "surrogateescape"), None if text.isascii() else charset)
     text = "".join(text.splitlines())
     if "=?" in text and len(text) <= _LONGEST_VALUE:
         try:
-            text = str(modern.header_factory(name, text))
+            text = str(modern.header_factory(name, decode_words(text)))
         except Exception:  # a malformed value is kept as it stands
             text = str(text)
     return clean(text).strip()
@@ -254,6 +280,12 @@ def _ids(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
+def _gmail_thread(values: Sequence[str]) -> tuple[str, ...]:
+    """The conversation in which Gmail has a message, as an id; Gmail's header is the first."""
+    number = values[0].strip() if values else ""
+    return (f"x-gm-thrid {number}",) if number.isdecimal() and number.isascii() else ()
+
+
 def _addresses(values: Iterable[str]) -> tuple[str, ...]:
     """Texts in headers that look like addresses, in lower case. They lead no parser astray."""
     words = (word for value in values for word in _BETWEEN_ADDRESSES.split(value.lower()))
@@ -270,47 +302,56 @@ def _timestamp(date: str) -> float | None:
 
 
 def _texts(part: MailPart) -> list[str]:
-    """The texts of a message in order; of alternatives the plain one, else the last, the best."""
+    """The texts of a message in order; of alternatives the plain one, else the last, the best.
+
+    A calendar says what no alternative does.
+    """
     kind = part.get_content_type()
     if part.is_multipart():
         found = [(child.get_content_type(), _texts(child)) for child in _within(part)]
         filled = [(kind, texts) for kind, texts in found if any(text.strip() for text in texts)]
         if kind == "multipart/alternative" and filled:
+            calendars = [texts for kind, texts in filled if kind == CALENDAR]
+            others = [texts for kind, texts in filled if kind != CALENDAR]
             plain = [texts for kind, texts in filled if kind == "text/plain"]
-            return plain[0] if plain else filled[-1][1]
+            best = plain[:1] or others[-1:]
+            return [text for texts in best + calendars for text in texts]
         return [text for _, texts in filled for text in texts]
-    if part.depth and _is_attached(part):
-        return []
-    # A multipart without parts lost its boundary; its text is there all the same.
-    if kind not in ("text/plain", "text/html") and part.get_content_maintype() != "multipart":
-        return []
-    text = _decoded(part)
-    return [text_of_html(text) if kind == "text/html" else text]
+    return [text_of_part(kind, _decoded(part), is_mail=True)] if _is_text(part) else []
 
 
 def _decoded(part: MailPart) -> str:
     raw = part.get_payload(decode=True)
-    return decode_as(raw if isinstance(raw, bytes) else b"", part.get_content_charset())
+    read = decode_html if part.get_content_type() == "text/html" else decode_as
+    return read(raw if isinstance(raw, bytes) else b"", part.get_content_charset())
+
+
+def _is_text(part: MailPart) -> bool:
+    """Test for a part whose text is that of its message."""
+    if part.depth and _is_attached(part):
+        return False
+    # A multipart without parts lost its boundary; its text is there all the same.
+    main = part.get_content_maintype()
+    return main == "multipart" or (main == "text" and part.get_content_type() not in NO_BODIES)
 
 
 def _is_attached(part: MailPart) -> bool:
     return part.get_content_disposition() == "attachment" or bool(part.get_filename())
 
 
-def _attached(part: MailPart) -> Iterator[Attachment]:
-    """The attachments of a message in order, but for pictures within its text and signatures."""
+def _attached(part: MailPart, *, has_text: bool) -> Iterator[Attachment]:
+    """Parts that are not the text of a message in order, but pictures within it and signatures."""
     kind = part.get_content_type()
     if part.is_multipart() and part.get_content_maintype() == "multipart":
         for child in _within(part):
-            yield from _attached(child)
+            yield from _attached(child, has_text=has_text)
         return
-    is_message = kind == "message/rfc822"
-    if not part.depth or not (is_message or _is_attached(part)) or kind in _SIGNATURES:
+    if _is_text(part) or kind in _SIGNATURES:
         return
     is_within = part.get_content_disposition() != "attachment" or "content-id" in part
-    if part.get_content_maintype() == "image" and is_within:
+    if has_text and part.get_content_maintype() == "image" and is_within:
         return
-    raw = None if is_message else part.get_payload(decode=True)
+    raw = None if part.is_multipart() else part.get_payload(decode=True)
     name = " ".join(_value("subject", part.get_filename() or "").split())
     charset = part.get_content_charset()
     yield Attachment(name, kind, raw if isinstance(raw, bytes) else None, charset)

@@ -13,17 +13,20 @@ from email.message import Message
 from email.policy import Policy, compat32
 from typing import Any, cast
 
-from dpicl_rag.loaders.characters import decode_as, is_charset
-from dpicl_rag.loaders.markup import text_of_html
+from dpicl_rag.loaders.characters import decode, decode_as, decode_html, is_charset
+from dpicl_rag.loaders.markup import text_of_calendar, text_of_enriched, text_of_html
 from dpicl_rag.loaders.records import (
     BINARY,
     EMPTY,
+    FOR_MACHINES,
     MAX_RECORD_BYTES,
     MESSAGE_WITHIN,
     MOST_ATTACHMENTS,
+    SEALED,
     TOO_LARGE,
     TOO_MANY_ATTACHMENTS,
     TOO_MANY_PARTS,
+    WINMAIL,
     Options,
     Skipped,
     UnreadableError,
@@ -63,9 +66,23 @@ _KINDS: dict[str, FileFormat] = {
     "application/vnd.oasis.opendocument.text": "odt",
     "application/vnd.oasis.opendocument.spreadsheet": "sheet",
     "text/html": "html",
+    "application/xhtml+xml": "html",
     "application/json": "text",
+    "application/ics": "text",
 }
 _MESSAGES = ("eml", "mbox", "msg")
+CALENDAR = "text/calendar"
+NO_BODIES = ("text/rtf", "text/rfc822-headers")
+"""Texts that are no text of the message that holds them."""
+# Why parts of other kinds are not read, and what to do.
+_UNREAD = {
+    **dict.fromkeys(("application/pkcs7-mime", "application/x-pkcs7-mime"), SEALED),
+    **dict.fromkeys(("application/pgp-encrypted", "application/x-pgp-encrypted"), SEALED),
+    **dict.fromkeys(("application/ms-tnef", "application/vnd.ms-tnef"), WINMAIL),
+    **dict.fromkeys(("text/rfc822-headers", "message/rfc822", "message/global"), MESSAGE_WITHIN),
+    **dict.fromkeys(("message/delivery-status", "message/disposition-notification"), FOR_MACHINES),
+    **dict.fromkeys(("message/feedback-report", "message/global-delivery-status"), FOR_MACHINES),
+}
 
 
 class MailPart(Message):
@@ -89,7 +106,10 @@ class MailPart(Message):
         if len(self) < MOST_HEADERS:
             is_content = name.lower().startswith("content-")
             most = LONGEST_CONTENT_HEADER if is_content else LONGEST_HEADER
-            super().set_raw(name, value[:most])
+            value = value[:most]
+            if is_content and not value.isascii():  # else each letter beyond becomes a mark
+                value = decode(value.encode("utf-8", "surrogateescape"))
+            super().set_raw(name, value)
 
     def attach(self, payload: Any) -> None:
         """A part, counted before it is parsed.
@@ -206,12 +226,24 @@ def read_attachments(
     return texts, tuple(skipped)
 
 
+def text_of_part(content_type: str, content: str, *, is_mail: bool = False) -> str:
+    """The text that a reader sees of a part; quotes are marked in that of a mail itself."""
+    if content_type in ("text/html", "application/xhtml+xml"):
+        return text_of_html(content, marks_quotes=is_mail)
+    if content_type in ("text/enriched", "text/richtext"):
+        return text_of_enriched(content)
+    return text_of_calendar(content) if content_type == CALENDAR else content
+
+
 def _parsed(attachment: Attachment) -> Attached:
     kind = KINDS.get(suffix_of(attachment.name)) or _KINDS.get(attachment.content_type)
+    reason = _UNREAD.get(attachment.content_type, "")
+    if attachment.name.lower() == "winmail.dat":
+        reason = WINMAIL
     if kind is None and attachment.content_type.startswith("text/"):
         kind = "text"
-    if attachment.raw is None or kind in _MESSAGES:
-        raise UnreadableError(MESSAGE_WITHIN)
+    if reason or attachment.raw is None or kind in _MESSAGES:
+        raise UnreadableError(reason or MESSAGE_WITHIN)
     if kind is None:
         raise UnreadableError(unsupported(attachment.name))
     if not attachment.raw.strip():
@@ -220,8 +252,11 @@ def _parsed(attachment: Attachment) -> Attached:
         return Attached(attachment.name, kind=kind, raw=attachment.raw)
     if is_binary(attachment.raw):
         raise UnreadableError(BINARY)
-    content = decode_as(attachment.raw, attachment.charset)
-    text = tidy(text_of_html(content) if kind == "html" else content)
+    read = decode_html if kind == "html" else decode_as
+    content = read(attachment.raw, attachment.charset)
+    is_calendar = suffix_of(attachment.name) == ".ics"
+    content_type = CALENDAR if is_calendar else attachment.content_type
+    text = tidy(text_of_part("text/html" if kind == "html" else content_type, content))
     if not text:
         raise UnreadableError(EMPTY)
     return Attached(attachment.name, text)

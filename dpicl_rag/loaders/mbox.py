@@ -20,6 +20,20 @@ _MAIL_HEADER = re.compile(
     re.I,
 )
 _LONGEST_POSTMARK = 200
+# What Gmail's archive calls what nobody keeps, in the languages of its users.
+_SPAM = frozenset(
+    """
+    spam/junk/trash/bin/draft/drafts/papierkorb/entwurf/entwürfe/corbeille/brouillon/brouillons/
+    correo no deseado/papelera/borrador/borradores/cestino/bozza/bozze/lixeira/lixo/rascunho/
+    rascunhos/prullenbak/concept/concepten/kosz/wersja robocza/wersje robocze/skräppost/
+    papperskorgen/utkast/papirkurv/søppelpost/kladde/kladder/roskaposti/roskakori/luonnos/
+    luonnokset/koš/koncepty/спам/корзина/черновик/черновики/чернетки/кошик/istenmeyen/çöp kutusu/
+    taslak/taslaklar/迷惑メール/ゴミ箱/下書き/스팸함/휴지통/임시보관함/垃圾邮件/已删除邮件/草稿/垃圾郵件/
+    垃圾桶/ספאם/אשפה/טיוטות/رسائل غير مرغوب فيها/المهملات/المسودات
+    """.replace("/\n    ", "/")
+    .strip()
+    .split("/")
+)
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 
 
@@ -27,6 +41,11 @@ def begins_mailbox(head: bytes) -> bool:
     """Test for a mailbox, by its first line alone: what follows is somebody's mail."""
     line = head.partition(b"\n")[0][:_LONGEST_POSTMARK]
     return bool(_POSTMARK.match(line) or _UNDATED_ADDRESS.match(line))
+
+
+def is_spam(labels: str) -> bool:
+    """Test for labels of Gmail's archive that say spam, trash or a draft."""
+    return not _SPAM.isdisjoint(label.strip(' "').casefold() for label in labels.split(","))
 
 
 def read_mbox(stream: Stream, prefix: str, options: Options) -> Iterator[Unparsed]:

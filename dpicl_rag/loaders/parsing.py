@@ -21,7 +21,7 @@ from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.conversion.confinement import ProcessLimits
 from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders.characters import decode
+from dpicl_rag.loaders.characters import decode_html
 from dpicl_rag.loaders.mail import ParsedMail, parse_mail, record_of_mail
 from dpicl_rag.loaders.mail_parts import Attached
 from dpicl_rag.loaders.markup import text_of_html
@@ -191,7 +191,7 @@ def _parse_mail(content: bytes) -> bytes:
 
 
 def _parse_html(content: bytes) -> bytes:
-    return tidy(text_of_html(decode(content))).encode("utf-8", "replace")
+    return tidy(text_of_html(decode_html(content))).encode("utf-8", "replace")
 
 
 READERS = {"mail": FileReader(_parse_mail), "html": FileReader(_parse_html)}

@@ -28,10 +28,12 @@ BROKEN_MESSAGE = "the message cannot be parsed"
 BAD_HEADER = "the row that names the columns cannot be read, so none of the table is"
 DAMAGED = "the file is damaged; nothing of it is loaded"
 EMPTY = "empty"
+FOR_MACHINES = "a report for mail servers"
 JSON_ARRAY = "no whole JSON array; nothing of it is loaded"
 JSON_OBJECT = (
     "one JSON object, not a list of them; save the list that it holds as a file of its own"
 )
+SPAM = "spam, trash or a draft by Gmail's labels; --spam, or spam=True, reads it"
 LINK = "a link, which is not followed; load what it leads to by its own path"
 MESSAGE_WITHIN = "a message within a message; save it and load it by itself"
 NESTED = "nested too deeply"
@@ -44,6 +46,8 @@ NOT_CONVERTED = "not read without the extra `files`: pip install 'dpicl-rag[file
 NOT_CSV = "not valid CSV: a quote or a line end in the wrong place"
 NOT_JSON = "not valid JSON"
 NOT_HERE = "read on Linux and macOS only; save it as text"
+OF_A_MAILBOX = "a part of a mailbox of Apple Mail, of which the messages are read"
+SEALED = "encrypted, or signed as a whole; save it in your mail program as it is shown there"
 TIES_MANY = (
     "it would make more than 3 conversations one, as somebody does who answers in those of others; "
     "--yes, or joins='allow', reads it"
@@ -57,6 +61,7 @@ TOO_MANY_FIELDS = "more fields than the header has columns"
 UNCLOSED_QUOTE = "a quote that is not closed"
 UNREADABLE_FILE = "the file cannot be read"
 UNREADABLE_FOLDER = "the folder cannot be read"
+WINMAIL = "Outlook's winmail.dat; ask for it as HTML or text, or unpack it"
 UNSUPPORTED = "not a supported kind of file"
 
 #: What to do with files of kinds that are not read, by their endings.
@@ -186,6 +191,7 @@ class Options:
         key_field: As there.
         conversions: Those of this load; where there are none, such files are skipped.
         parser: What parses mail and HTML; where there is none, this process does.
+        spam: As there.
     """
 
     unit: str | None = None
@@ -193,6 +199,7 @@ class Options:
     key_field: str | None = None
     conversions: Conversions | None = None
     parser: Conversions | None = None
+    spam: bool = False
 
     @property
     def names_column(self) -> bool:
@@ -220,6 +227,7 @@ class LoadReport:
         text: Columns that the text was taken from.
         unread: Columns that were not read, at most 30.
         persons: Those of them whose name looks like a person's.
+        illegible: Records that were loaded, with letters that cannot be read: they are replaced.
     """
 
     read: int
@@ -231,13 +239,16 @@ class LoadReport:
     text: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     persons: tuple[str, ...] = ()
+    illegible: int = 0
 
     @property
     def summary(self) -> str:
-        """The unit, and the columns that were read and those that were not, in a line."""
+        """The unit, the columns that were read and those that were not, and lost letters."""
         said = [f"A unit is: {self.unit}."]
         said += [f"Text: {', '.join(self.text)}."] if self.text else []
         said += [f"Not read: {', '.join(self.unread)}."] if self.unread else []
+        lost = "letters that cannot be read"
+        said += [f"Records with {lost}: {self.illegible}."] if self.illegible else []
         return " ".join(said)
 
     @property

@@ -15,7 +15,14 @@ from typing import Literal
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders.characters import UTF16, characters
 from dpicl_rag.loaders.mbox import begins_mailbox
-from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED, WAYS_OUT, Skipped
+from dpicl_rag.loaders.records import (
+    LINK,
+    OF_A_MAILBOX,
+    UNREADABLE_FOLDER,
+    UNSUPPORTED,
+    WAYS_OUT,
+    Skipped,
+)
 from dpicl_rag.loaders.streams import open_stream
 
 FileFormat = Literal[
@@ -32,6 +39,7 @@ KINDS: dict[str, FileFormat] = {
     ".mbox": "mbox",
     ".mbx": "mbox",
     ".eml": "eml",
+    ".emlx": "eml",
     ".csv": "csv",
     ".tsv": "csv",
     ".json": "json",
@@ -82,8 +90,8 @@ _HEADER_LINE = re.compile(rb"[!-9;-~]+:")
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
 
 SUPPORTED = (
-    "mbox, maildir, .eml, .csv, .tsv, .json, .jsonl, text and HTML files, and with the extra "
-    "`files` .pdf, .docx, .pptx, .xlsx, .ods, .odt, .rtf, .epub and .msg, each also as .gz"
+    "mbox, maildir, .eml, .emlx, .csv, .tsv, .json, .jsonl, text and HTML files, and with the "
+    "extra `files` .pdf, .docx, .pptx, .xlsx, .ods, .odt, .rtf, .epub and .msg, each also as .gz"
 )
 
 
@@ -123,8 +131,10 @@ def find_sources(path: Path) -> Iterator[SourceFile | Skipped]:
     that is there already, which would then be two units. The path itself may be one.
 
     A directory that holds ``cur`` and ``new`` is a maildir: what lies in these two is mail
-    whatever its name, and what lies in ``tmp`` is still being delivered and not looked at. What
-    cannot be listed is skipped.
+    whatever its name, and what lies in ``tmp`` is still being delivered and not looked at. A
+    directory whose name ends in ``.mbox`` is a mailbox of Apple Mail: its messages are read, and
+    none of its other files, which are their attachments and notes of the program. What cannot be
+    listed is skipped.
     """
     if not path.is_dir():
         yield SourceFile(path, kind_of(path))
@@ -148,8 +158,16 @@ def find_sources(path: Path) -> Iterator[SourceFile | Skipped]:
             # A pipe or a socket would block the load for ever.
             if os.path.isfile(file):
                 kind = "eml" if in_maildir else kind_of(file)
+            if kind not in ("eml", "mbox") and _is_in_mailbox(file, path):
+                yield Skipped(shown(file.relative_to(path)), OF_A_MAILBOX)
+                continue
             yield SourceFile(file, kind, path)
     yield from _unreadable(unread, path)
+
+
+def _is_in_mailbox(file: Path, top: Path) -> bool:
+    folders = (top.name, *file.relative_to(top).parts[:-1])
+    return any(name.lower().endswith(".mbox") for name in folders)
 
 
 def shown(path: Path) -> str:

@@ -39,6 +39,7 @@ from dpicl_rag.loaders.table_files import columns_in, row_of
 
 NO_TEXT = REASONS[Outcome.NO_TEXT]
 
+_EMLX = re.compile(rb"\s*(\d{1,9})[ \t]*\r?\n")
 _GAP = re.compile(r"(?<=\S) {3,}")
 _SHORTEST_RULE = "-----"
 
@@ -60,8 +61,14 @@ def read_html(stream: Stream, name: str, options: Options) -> Iterator[LoaderIte
 
 
 def read_eml(stream: Stream, name: str, options: Options) -> Iterator[LoaderItem]:
-    """Read a file that holds one message."""
-    yield Unparsed(name, "mail", stream.read(MAX_RECORD_BYTES + 1))
+    """Read a file that holds one message, also one of Apple Mail.
+
+    There a line with the message's length stands before it, and what the program notes behind it.
+    """
+    raw = stream.read(MAX_RECORD_BYTES + 1)
+    if length := _EMLX.match(raw):
+        raw = raw[length.end() :][: int(length[1])]
+    yield Unparsed(name, "mail", raw)
 
 
 def record_of_text(text: str, raw: bytes, name: str) -> RecordOrSkipped:

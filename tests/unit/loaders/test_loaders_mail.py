@@ -11,6 +11,11 @@ from dpicl_rag.loaders import load
 from dpicl_rag.loaders.mail import keys_of_stored, message_id, sender
 from dpicl_rag.loaders.parsing import parsed
 from dpicl_rag.loaders.records import (
+    FOR_MACHINES,
+    MESSAGE_WITHIN,
+    SEALED,
+    UNSUPPORTED,
+    WINMAIL,
     Options,
     Record,
     RecordOrSkipped,
@@ -176,6 +181,81 @@ def test_quotes_are_cut_everywhere_where_the_thread_is_not_the_unit(unit: str) -
 
 def test_a_message_of_quotes_alone_keeps_them() -> None:
     assert body(b"From: a@b.c\nSubject: Re: x\n\n> only\n> quotes") == "> only\n> quotes"
+
+
+def test_quotes_alone_never_stand_in_another_persons_unit() -> None:
+    mail = b"From: a@b.c\nSubject: Re: x\n\n> only\n> quotes"
+    assert body(mail, "sender") == ""
+    html = b"<html><body>I agree.<div id=divRplyFwdMsg>Od: b</div>my diagnosis</body></html>"
+    assert body(b"From: a@b.c\nContent-Type: text/html\n\n" + html, "sender") == "I agree."
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "expected"),
+    [
+        ("text/markdown", "# words", "# words"),
+        ("text/csv", "a,b", "a,b"),
+        ("text/x-vcard", "FN:Ann", "FN:Ann"),
+        ("text/enriched", "<bold>Now</bold> is\nthe <<time\n\nof", "Now is the <time\nof"),
+        ("application/json", "[1]", "[1]"),
+        (
+            "text/calendar",
+            "BEGIN:VCALENDAR\nMETHOD:REQUEST\nBEGIN:VTIMEZONE\nDTSTART:19700101T000000\n"
+            "END:VTIMEZONE\nBEGIN:VEVENT\nSUMMARY:Visit\\, long\n er\n"
+            "ORGANIZER;CN=Bo:mailto:b@x.org\n"
+            "DTSTART;TZID=Europe/Berlin:20240506T100000\nDTEND:20240506T110000Z\nEND:VEVENT",
+            "Summary: Visit, longer\nOrganizer: Bo <b@x.org>\n"
+            "Start: 2024-05-06 10:00 Europe/Berlin\nEnd: 2024-05-06 11:00 UTC",
+        ),
+        (
+            "text/calendar",
+            "BEGIN:VCALENDAR\nMETHOD:REPLY\nBEGIN:VEVENT\nSUMMARY:their words\n"
+            "ATTENDEE;PARTSTAT=ACCEPTED:mailto:a@b.c\nEND:VEVENT",
+            "Attendee: a@b.c accepted",
+        ),
+    ],
+)
+def test_texts_of_other_kinds_are_read(kind: str, content: str, expected: str) -> None:
+    part = f"Content-Type: {kind}; charset=utf-8\n\n{content}\n"
+    assert body(f"From: a@b.c\n{part}".encode()) == expected
+    assert body(multipart("mixed", PLAIN, part)) == f"plain words\n\n{expected}"
+    if kind == "text/calendar":
+        assert body(multipart("alternative", PLAIN, HTML, part)) == f"plain words\n\n{expected}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("application/pkcs7-mime; smime-type=signed-data", SEALED),
+        ("application/ms-tnef; name=winmail.dat", WINMAIL),
+        ("application/octet-stream; name=winmail.dat", WINMAIL),
+        ("application/octet-stream", UNSUPPORTED),
+        ("image/jpeg", UNSUPPORTED),
+        ("message/delivery-status", FOR_MACHINES),
+        ("message/rfc822", MESSAGE_WITHIN),
+        ("text/rfc822-headers", MESSAGE_WITHIN),
+        ("audio/ogg", UNSUPPORTED),
+    ],
+)
+def test_parts_that_are_not_read_are_named(kind: str, reason: str) -> None:
+    part = f"Content-Type: {kind}\n\nFrom: x@y.z\n\nhidden"
+    for raw in (f"Subject: s\n{part}".encode(), multipart("mixed", "Subject: s\n" + part)):
+        entry = read_mail(b"Subject: s\n" + raw, "here", Options())
+        assert isinstance(entry, Record)
+        assert "hidden" not in entry.text
+        assert [one.reason for one in entry.unread] == [reason]
+
+
+def test_eight_bits_of_a_header_are_in_the_charset_of_the_text() -> None:
+    name = "Отчёт".encode("koi8-r")
+    head = b"From: a@b.c\nSubject: " + name + b"\nContent-Type: text/plain; charset=koi8-r\n\nx"
+    assert record(head).metadata["subject"] == "Отчёт"
+
+
+def test_eight_bits_of_the_name_of_an_attachment_are_read() -> None:
+    part = 'Content-Type: text/plain; name="Größe.txt"\n\nnamed'
+    for raw in (multipart("mixed", part), multipart("mixed", part).decode().encode("latin-1")):
+        assert body(raw) == "Attachment Größe.txt:\n\nnamed"
 
 
 def test_a_message_without_a_body_keeps_its_subject() -> None:
