@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Self, TypedDict, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import DELTA, Adjacency, epsilon_to_rho
-from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.budget import SHARES, Booking
 from dpicl_rag.errors import ConfigurationError
 
 UtilityName = Literal["log_prob", "log_ratio", "surplus", "vote"]
@@ -205,6 +205,7 @@ class PrivacyConfig(BaseModel):
         "document for that; what was released stands beside it.",
     )
     seed: int | None = Field(None, description="Repeatable draws for tests. Not private.")
+    _booking: Booking = PrivateAttr(default_factory=Booking)
 
     @model_validator(mode="before")
     @classmethod
@@ -232,6 +233,17 @@ class PrivacyConfig(BaseModel):
             asked["stop"] = (*self.stop, *stop)
         return self.model_copy(update=asked) if asked else self
 
+    def under(self, booking: Booking) -> PrivacyConfig:
+        """The settings of what a budget of these terms pays for."""
+        config = self.model_copy()
+        config._booking = booking
+        return config
+
+    @property
+    def only_gaussian(self) -> bool:
+        """True where a budget for Gaussian noise alone pays."""
+        return self._booking.gaussian
+
     def require_reader(self, reader: object) -> None:
         """Refuse settings of a reader where there is none.
 
@@ -256,13 +268,17 @@ class PrivacyConfig(BaseModel):
 
     def rho(self, *, booked: bool) -> float:
         """Rho of zCDP of an answer: with its thresholds it is (``epsilon``, ``delta``)-DP."""
-        return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked))
+        exact = booked and self.only_gaussian and self.agreement == "only"
+        return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked), gaussian=exact)
 
     def threshold_delta(self, *, booked: bool) -> float:
         """The part of ``delta`` that thresholds of one answer cost."""
         if self.agreement == "off":
             return 0.0
-        return (SHARES.threshold_of_pool if booked else SHARES.threshold_delta) * self.delta
+        if not booked:
+            return SHARES.threshold_delta * self.delta
+        most, own = SHARES.threshold_pool * self.delta, self._booking.threshold_delta
+        return most / SHARES.answers if own is None else min(own, most)
 
     @classmethod
     def create(cls, **settings: Unpack[Settings]) -> Self:

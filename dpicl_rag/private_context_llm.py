@@ -200,7 +200,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             DPICLError: As in the method that its kind names.
         """
         release = _RELEASES[request.kind]
-        return release(request, documents, self._run(request, on_progress))
+        run = self._run(request, on_progress).under_terms(corpus_name_of(documents))
+        return release(request, documents, run)
 
     def begin(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None
@@ -342,7 +343,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             MissingDocumentsError: ``documents`` is None.
         """
         request = request or Request.of("answer")
-        run = self._run(request)
+        run = self._run(request).under_terms(corpus_name_of(documents))
         plan, aim = _PLANS[request.kind](request, documents, run)
         left = self.budget_left(run.booked_under(corpus_name_of(documents)))
         return replace(plan, budget_left=left, calls=None if run.reader is None else aim)

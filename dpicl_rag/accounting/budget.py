@@ -123,6 +123,20 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Booking:
+    """Terms of a budget for the answers that it pays for. Public.
+
+    Attributes:
+        gaussian: It pays for Gaussian noise alone, which adds up exactly.
+        threshold_delta: What the thresholds of one answer may take from its pool of delta; None is
+            the usual part.
+    """
+
+    gaussian: bool = False
+    threshold_delta: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Shares:
     """Parts of a zCDP rho, and how many draws share the rest.
 
@@ -146,7 +160,7 @@ class Shares:
         threshold_delta: Of the delta of an answer that no ledger books, for the thresholds of whole
             answers. Epsilon is converted to rho at the rest of it.
         threshold_pool: The same of the delta of a budget, for all answers that it pays for.
-        threshold_of_pool: Of an answer's delta, what its thresholds take from that pool.
+        answers: How many answers share that pool where its owner does not say.
         search_beside_agreement: Of the usual price of a search, where whole answers are counted: it
             is that of a proposal, too.
         selection_delta: Of an answer's delta, for a selection that nothing adds up; the rest is for
@@ -188,7 +202,7 @@ class Shares:
     pivotal_tokens_of_examples: int = 12
     threshold_delta: float = 0.5
     threshold_pool: float = 0.25
-    threshold_of_pool: float = 1e-4
+    answers: int = 2500
     search_beside_agreement: float = 0.5
     selection_delta: float = 0.75
     support_beside_agreement: float = 0.7

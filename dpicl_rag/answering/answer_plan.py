@@ -73,11 +73,16 @@ def with_agreement(
             "experts of this engine cannot answer each by itself (SpeakingRows, docs/engines.md); "
             "leave agreement out, or use 'off'"
         )
+    if config.only_gaussian and config.agreement in ("auto", "off"):
+        raise ConfigurationError(
+            "the budget is for Gaussian noise alone, and words are drawn otherwise; leave "
+            "agreement out, or set the budget anew without --gaussian"
+        )
     if config.agreement is not None:
         return config
     # Where all units pay the same, all would pay for every count of the ladder.
     asks = speaks and accounts_individually(config, _to_experts(config, stability))
-    agreement = "off" if not asks else "only" if silent else "auto"
+    agreement = "off" if not asks else "only" if silent or config.only_gaussian else "auto"
     return config.model_copy(update={"agreement": agreement})
 
 
@@ -119,6 +124,8 @@ def planned_answer(
     if config.agreement == "off":
         part = SHARES.search_of_proposal if proposed else 1.0
     search = search.within(part * config.rho(booked=booked), config.adjacency)
+    if config.only_gaussian:
+        search = search.from_fine_grid()
     price = search.rho(config.adjacency)
     # A proposal, and what is drawn.
     counts = int(proposed) + int(config.agreement != "only")
@@ -157,7 +164,8 @@ def answer_plan(
     if config.unsupported != "ignore" and counts:
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
         part = 1.0 if config.agreement == "off" else SHARES.support_beside_agreement
-        support = SupportCount.within(part * SHARES.counting(whole), moved)
+        share = part * SHARES.counting(whole)
+        support = SupportCount.within(share, moved, fine=config.only_gaussian)
     beside = search_rho + (0.0 if support is None else counts * support.rho)
     delta = config.threshold_delta(booked=booked)
     ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked, keys=keys)
@@ -198,13 +206,19 @@ def answer_plan(
             *agreement,
             Price("words", whole - others, per_word),
         ),
-        least_rho=min(whole, epsilon_to_rho(config.epsilon, SHARES.beside_pool(config.delta))),
+        least_rho=min(
+            whole,
+            epsilon_to_rho(
+                config.epsilon, SHARES.beside_pool(config.delta), gaussian=config.only_gaussian
+            ),
+        ),
         support=support,
         groups=config.groups,
         counted=_counted(config, budget) if individual else None,
         weighs_news=config.utility in (None, "surplus", "vote"),
         ladder=ladder,
         only_agreement=config.agreement == "only",
+        gaussian=config.only_gaussian and config.agreement == "only",
     )
     if keys is None or not _counts_once(config, booked=booked):
         return plan
@@ -344,7 +358,7 @@ def _ladder(
     rho = min(part * whole, _MOST_OF_AGREEMENT * most) / config.sentences
     own, reach = delta / config.sentences, (_to_experts(config, stability), config.adjacency)
     if booked:
-        return Ladder.behind_top_count(rho, own, *reach, keys)
+        return Ladder.behind_top_count(rho, own, *reach, keys, gaussian=config.only_gaussian)
     if keys is not None:
         return Ladder.of_keys(rho, own, keys, *reach)
     return Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)

@@ -73,7 +73,8 @@ def plan_of_answer(
 def _shaped(search: Search, run: PrivateRun) -> tuple[Search, PrivacyConfig]:
     """The search and the settings of an answer, as the model's rehearsal has them."""
     silent = run.silent
-    config = with_agreement(run.config, search.stability, speaks=run.speaks, silent=silent)
+    config = run.under_terms(search.corpus_name).config
+    config = with_agreement(config, search.stability, speaks=run.speaks, silent=silent)
     return search.deeper() if silent else search, config
 
 

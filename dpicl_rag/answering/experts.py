@@ -97,7 +97,13 @@ class OpenAccount(Protocol):
     """Opens the account of an answer, see `dpicl_rag.ledger.open_account`."""
 
     def __call__(
-        self, *, rho: float, at_least: float | None, units: Sequence[str] | None, delta: float
+        self,
+        *,
+        rho: float,
+        at_least: float | None,
+        units: Sequence[str] | None,
+        delta: float,
+        gaussian: bool,
     ) -> Account:
         """Open it."""
         ...
@@ -143,7 +149,8 @@ def gather(
     """
     candidates = search.search(*questions) if plan.individual else None
     units = None if candidates is None else candidates.units
-    account = _opened(open_account, plan, units)
+    gaussian = plan.gaussian and search.gaussian
+    account = _opened(partial(open_account, gaussian=gaussian), plan, units)
     thresholds = account.pays_thresholds(plan.threshold_delta)
     with ExitStack() as stack:
         stack.enter_context(account)
@@ -192,7 +199,9 @@ def _digested(
             give_way()
 
 
-def _opened(open_account: OpenAccount, plan: Plan[Charged], units: Sequence[str] | None) -> Account:
+def _opened(
+    open_account: partial[Account], plan: Plan[Charged], units: Sequence[str] | None
+) -> Account:
     """An account for all that an answer may cost, or for what its budget is kept as."""
     opened = partial(open_account, units=units, delta=plan.threshold_delta)
     if units is None:

@@ -17,7 +17,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from statistics import NormalDist
 
@@ -55,6 +55,7 @@ class Ladder:
         single: Whether keys alone are counted. Else whole sentences are counted first.
         instead_of: Units that a dearer count needs, where another took its place.
         first: A count of keys that is cheaper than the top count, and comes before it.
+        gaussian: Whether a budget for Gaussian noise alone pays.
     """
 
     steps: tuple[KeyCounts, ...]
@@ -65,6 +66,7 @@ class Ladder:
     single: bool = False
     instead_of: int | None = None
     first: KeyCounts | None = None
+    gaussian: bool = False
 
     @staticmethod
     def within(
@@ -119,7 +121,8 @@ class Ladder:
             domain: The list.
             false: See `ValueCounts`; of all counts together.
         """
-        return self._or(_of_values(self.rho, domain, false, self.stability, self.adjacency))
+        given = self.stability, self.adjacency, self.gaussian
+        return self._or(_of_values(self.rho, domain, false, *given))
 
     def or_values_once(self, budget: Budget, domain: Domain, false: float) -> Ladder:
         """The same count, or a purely private one of a public list, if no more units are needed.
@@ -143,6 +146,8 @@ class Ladder:
         stability: Stability,
         adjacency: Adjacency,
         keys: int | None = None,
+        *,
+        gaussian: bool = False,
     ) -> Ladder:
         """A ladder that a top count begins, see `after`.
 
@@ -152,14 +157,17 @@ class Ladder:
             stability: From the corpus to the experts.
             adjacency: Of corpora.
             keys: Of one unit, at most, where keys alone are counted.
+            gaussian: A budget for Gaussian noise alone pays.
         """
         if keys is not None:
-            return _of_keys(rho, delta, keys, stability, adjacency)
+            return _of_keys(rho, delta, keys, stability, adjacency, gaussian)
         price = min(SHARES.top_count * rho, SHARES.top_count_rho)
-        top = TopCount.within(price, stability, adjacency)
-        last = Agreement.within((rho - top.rho) * (1 - 1e-9), delta, stability, adjacency)
+        given = stability, adjacency
+        top = TopCount.within(price, *given, gaussian=gaussian)
+        left = (rho - top.rho) * (1 - 1e-9)
+        last = Agreement.within(left, delta, *given, gaussian=gaussian)
         least = math.ceil(_units_for((last,)) - _FEWER * top.noise.sigma)
-        return Ladder((last,), top, least, stability, adjacency)
+        return Ladder((last,), top, least, *given, gaussian=gaussian)
 
     @property
     def counts(self) -> tuple[KeyCounts, ...]:
@@ -186,7 +194,8 @@ class Ladder:
         if count < self.least:
             return ()
         (last,) = self.steps
-        low, given = NoisyCount(count, self.top.noise.sigma).low, (self.stability, self.adjacency)
+        low = NoisyCount(count, self.top.noise.sigma).low
+        given = self.stability, self.adjacency, self.gaussian
         if self.single:
             steps = _steps_of_keys(last, min(low, SHARES.first_threshold_of_keys * count), *given)
         else:
@@ -216,29 +225,35 @@ class Ladder:
 
 @lru_cache(maxsize=64)  # settings are few, and answers many
 def _of_keys(
-    rho: float, delta: float, keys: int, stability: Stability, adjacency: Adjacency
+    rho: float, delta: float, keys: int, stability: Stability, adjacency: Adjacency, gaussian: bool
 ) -> Ladder:
     """One count of keys behind a top count."""
 
     def behind(left: float) -> KeyCounts:
-        return Agreement.within(left, delta, stability, adjacency, keys)
+        return Agreement.within(left, delta, stability, adjacency, keys, gaussian=gaussian)
 
-    return _best(rho, None, behind, stability, adjacency)
+    return _best(rho, None, behind, stability, adjacency, gaussian)
 
 
 @lru_cache(maxsize=64)
 def _of_values(
-    rho: float, domain: Domain, false: float, stability: Stability, adjacency: Adjacency
+    rho: float,
+    domain: Domain,
+    false: float,
+    stability: Stability,
+    adjacency: Adjacency,
+    gaussian: bool,
 ) -> Ladder:
     """Counts of public values: a cheap one, and one behind a top count."""
     early = SHARES.early_threshold * false
     price = SHARES.first_of_values * rho * (1 - 1e-9)
-    first = ValueCounts.within(price, domain, early, stability, adjacency)
+    first = ValueCounts.within(price, domain, early, stability, adjacency, gaussian=gaussian)
 
     def behind(left: float) -> KeyCounts:
-        return ValueCounts.within(left, domain, false - early, stability, adjacency)
+        late = false - early
+        return ValueCounts.within(left, domain, late, stability, adjacency, gaussian=gaussian)
 
-    return _best(rho, first, behind, stability, adjacency)
+    return _best(rho, first, behind, stability, adjacency, gaussian)
 
 
 def _best(
@@ -247,6 +262,7 @@ def _best(
     behind: Callable[[float], KeyCounts],
     stability: Stability,
     adjacency: Adjacency,
+    gaussian: bool,
 ) -> Ladder:
     """The ladder of the least price for an answer and a failure together.
 
@@ -259,12 +275,13 @@ def _best(
         behind: Makes the count behind it, of a price.
         stability: From the corpus to the experts.
         adjacency: Of corpora.
+        gaussian: A budget for Gaussian noise alone pays.
     """
     paid = 0.0 if first is None else first.rho
     found: Ladder | None = None
     least_price = math.inf
     for share in SHARES.top_counts:
-        top = TopCount.within(share * rho, stability, adjacency)
+        top = TopCount.within(share * rho, stability, adjacency, gaussian=gaussian)
         last = behind((rho - paid - top.rho) * (1 - 1e-9))
         units = _units_for((last,) if first is None else (first, last))
         while units**2 < least_price:
@@ -274,8 +291,9 @@ def _best(
                 # Where no two units say the same.
                 failed = paid + top.rho + top.noise.tail(least - 1) * last.rho
                 if (price := units**2 * (1 + SHARES.failures * failed / rho)) < least_price:
-                    ladder = Ladder((last,), top, least, stability, adjacency, True, first=first)
-                    least_price, found = price, ladder
+                    given = (last,), top, least, stability, adjacency, True
+                    least_price = price
+                    found = Ladder(*given, first=first, gaussian=gaussian)
             units += 1
     assert found is not None
     return found
@@ -352,7 +370,7 @@ def _released(steps: tuple[KeyCounts, ...], units: int) -> float:
 
 
 def _steps_of_keys(
-    last: KeyCounts, first: float, stability: Stability, adjacency: Adjacency
+    last: KeyCounts, first: float, stability: Stability, adjacency: Adjacency, gaussian: bool
 ) -> tuple[KeyCounts, ...]:
     """Counts of the price of one, cheaper ones first.
 
@@ -361,19 +379,23 @@ def _steps_of_keys(
         first: About how many must agree at the first of them. Public.
         stability: From the corpus to the experts.
         adjacency: Of corpora.
+        gaussian: A budget for Gaussian noise alone pays.
     """
-    most = SHARES.early_step_of_keys
+    most, given = SHARES.early_step_of_keys, (stability, adjacency)
     if isinstance(last, Agreement):
-        return _steps(last.rho, last.delta, first, stability, adjacency, last.keys, most)
+        return _steps(last.rho, last.delta, first, *given, gaussian, last.keys, most)
+    within = partial(
+        ValueCounts.within, stability=stability, adjacency=adjacency, gaussian=gaussian
+    )
     steps: list[KeyCounts] = []
     left, false = last.rho * (1 - 1e-9), last.false
     # A threshold grows with the noise.
     price = left * (last.threshold / max(first, 1.0)) ** 2
     while price <= most * left:
         early = SHARES.early_threshold * false
-        steps.append(ValueCounts.within(price, last.groups, early, stability, adjacency))
+        steps.append(within(price, last.groups, early))
         left, false, price = left - price, false - early, 4 * price
-    return (*steps, ValueCounts.within(left, last.groups, false, stability, adjacency))
+    return (*steps, within(left, last.groups, false))
 
 
 def _steps(
@@ -382,16 +404,19 @@ def _steps(
     first: float,
     stability: Stability,
     adjacency: Adjacency,
+    gaussian: bool = False,
     keys: int = 1,
     most: float = SHARES.early_step,
 ) -> tuple[Agreement, ...]:
+    within = partial(
+        Agreement.within, stability=stability, adjacency=adjacency, keys=keys, gaussian=gaussian
+    )
     # A billionth is kept back for the rounding of these sums.
     steps, left, delta_left = [], rho * (1 - 1e-9), delta * (1 - 1e-9)
     scale = stability.votes_l2(adjacency)
     sigma = max(1.0, scale * (first - 1) / _tail(delta))
     while (price := keys * (scale / sigma) ** 2 / 2) <= most * left:
-        early = SHARES.early_threshold * delta_left
-        step = Agreement.within(price, early, stability, adjacency, keys)
+        step = within(price, SHARES.early_threshold * delta_left)
         steps.append(step)
         left, delta_left, sigma = left - step.rho, delta_left - step.delta, sigma / 2
-    return (*steps, Agreement.within(left, delta_left, stability, adjacency, keys))
+    return (*steps, within(left, delta_left))

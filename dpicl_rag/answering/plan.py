@@ -71,6 +71,7 @@ class Plan(PricedPlan, Generic[M_co]):
         ladder: Counts of whole answers, each with its threshold; None where tokens are drawn from
             the start.
         only_agreement: Whether no token is drawn where experts do not agree.
+        gaussian: Whether all that it pays for is Gaussian noise on counts, but for the search.
         budget_left: What the ledger has left for the corpus and the caller, zCDP rho; None without
             a limit, and where nobody asked.
         calls: About how many calls a reader is asked for; None without a reader, and where only the
@@ -91,6 +92,7 @@ class Plan(PricedPlan, Generic[M_co]):
     weighs_news: bool = False
     ladder: Ladder | None = None
     only_agreement: bool = False
+    gaussian: bool = False
     budget_left: float | None = None
     calls: int | None = None
 

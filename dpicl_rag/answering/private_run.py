@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from dpicl_rag.accounting.budget import Booking
 from dpicl_rag.answering.canonical_form import CanonicalForm
 from dpicl_rag.answering.experts import Experts, gather
 from dpicl_rag.answering.plan import Plan
@@ -17,7 +18,7 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speak
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading
 from dpicl_rag.ledger.account import Account, open_account
-from dpicl_rag.ledger.budgets import least_unit_remaining
+from dpicl_rag.ledger.budgets import booking, least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.prompts import Prompt, PromptTemplate
@@ -135,6 +136,7 @@ class PrivateRun:
         at_least: float | None = None,
         units: Sequence[str] | None = None,
         delta: float = 0.0,
+        gaussian: bool = False,
     ) -> Account:
         """Open an account of documents of a corpus; see `dpicl_rag.ledger.open_account`."""
         return open_account(
@@ -146,7 +148,22 @@ class PrivateRun:
             at_least=at_least,
             units=units,
             delta=delta,
+            gaussian=gaussian,
         )
+
+    def booking(self, source: str | None) -> Booking:
+        """Terms of the budgets that it comes out of.
+
+        Args:
+            source: Name of the corpus that the documents are from.
+        """
+        if self.ledger is None:
+            return Booking()
+        return booking(self.ledger.status(), self.booked_under(source), self.caller)
+
+    def under_terms(self, source: str | None) -> PrivateRun:
+        """The same with the settings of what these budgets pay for; see `booking`."""
+        return replace(self, config=self.config.under(self.booking(source)))
 
     def every_unit_has(self, rho: float, source: str | None) -> bool:
         """True where no unit can have less left, by public numbers.

@@ -124,9 +124,9 @@ class SupportCount:
     sigmas: float = _LINE
 
     @staticmethod
-    def within(rho: float, sensitivity: int) -> SupportCount:
-        """The least noise that a zCDP rho pays for."""
-        return SupportCount(DiscreteGaussian.within(rho, sensitivity), sensitivity)
+    def within(rho: float, sensitivity: int, *, fine: bool = False) -> SupportCount:
+        """The least noise that a zCDP rho pays for; see `DiscreteGaussian`."""
+        return SupportCount(DiscreteGaussian.within(rho, sensitivity, fine=fine), sensitivity)
 
     @property
     def rho(self) -> float:
@@ -140,7 +140,7 @@ class SupportCount:
             line: Public.
         """
         sigma = max(self.noise.sigma, line / self.sigmas)
-        return replace(self, noise=DiscreteGaussian(sigma))
+        return replace(self, noise=DiscreteGaussian(sigma, fine=self.noise.fine))
 
     @property
     def line(self) -> float:

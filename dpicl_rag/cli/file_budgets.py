@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.cli import console, data_folder, settings_file
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def standing(found: settings_file.ChosenSettings, ledger: Path | None) -> dict[s
 def in_words(table: settings_file.CorpusTable) -> str:
     """A budget of the file, such as ``epsilon 20 a month, strict``."""
     ends = "for life" if table.period == "lifetime" else f"a {table.period}"
-    return f"epsilon {table.budget:g} {ends}{', strict' if table.strict else ''}"
+    kinds = [name for name in ("strict", "gaussian") if getattr(table, name)]
+    return ", ".join([f"epsilon {table.budget:g} {ends}", *kinds])
 
 
 def holds_another(file: Path, corpus: str, table: settings_file.CorpusTable) -> str:
@@ -90,8 +92,11 @@ def holds_another(file: Path, corpus: str, table: settings_file.CorpusTable) -> 
 
 def _remedy(corpus: str, table: settings_file.CorpusTable) -> str:
     name = shlex.quote(corpus)
-    strict = " --strict" if table.strict else ""
+    given = [f"--{kind}" for kind in ("strict", "gaussian") if getattr(table, kind)]
+    if table.answers != SHARES.answers:
+        given.append(f"--answers {table.answers}")
+    more = "".join(f" {one}" for one in given)
     return (
         f"to take that: `dpicl-rag budget set --corpus {name} --epsilon {table.budget!r} "
-        f"--period {table.period}{strict}`"
+        f"--period {table.period}{more}`"
     )

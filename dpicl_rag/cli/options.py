@@ -286,11 +286,11 @@ def at_least_two(labels: Sequence[str]) -> None:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
 
 
-def epsilon_of(rho: float | None, delta: float = DELTA) -> float | None:
-    """Epsilon of a zCDP rho; None of what has none."""
+def epsilon_of(rho: float | None, delta: float = DELTA, *, gaussian: bool = False) -> float | None:
+    """Epsilon of a zCDP rho, or of one of Gaussian noise alone; None of what has none."""
     from dpicl_rag.accounting import rho_to_epsilon
 
-    return None if rho is None else rho_to_epsilon(rho, delta)
+    return None if rho is None else rho_to_epsilon(rho, delta, gaussian=gaussian)
 
 
 LEAST_S = 10

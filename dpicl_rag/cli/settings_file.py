@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from dpicl_rag import _validate
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.cli import options
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
@@ -53,15 +54,20 @@ class CorpusTable(CorpusSettings):
         budget: Epsilon of all answers of a period together, where the ledger has no budget.
         period: How often it renews.
         strict: Whether every answer is refused once the budget is reached by the public bound.
+        answers: How many answers share its part of delta for thresholds.
+        gaussian: Whether it is for Gaussian noise alone, see ``budget set``.
     """
 
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False, strict=True)
     period: Literal["lifetime", "day", "month", "year"] = "lifetime"
     strict: bool = Field(default=False, strict=True)
+    answers: int = Field(default=SHARES.answers, ge=1, strict=True)
+    gaussian: bool = Field(default=False, strict=True)
 
     @model_validator(mode="after")
     def _belong_together(self) -> CorpusTable:
-        for name in sorted({"period", "strict"} & self.model_fields_set):
+        of_budget = {"period", "strict", "answers", "gaussian"}
+        for name in sorted(of_budget & self.model_fields_set):
             if self.budget is None:
                 raise ValueError(f"{name} is that of a budget; give that too")
         return self
@@ -69,7 +75,8 @@ class CorpusTable(CorpusSettings):
     @property
     def budget_settings(self) -> dict[str, Any]:
         """The budget as `Ledger.set_budget` takes it."""
-        kept = {"period": self.period, "strict": self.strict}
+        names = ("period", "strict", "answers", "gaussian")
+        kept = {name: getattr(self, name) for name in names}
         return {"epsilon": self.budget, "delta": options.DELTA, **kept}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpicl_rag.errors import ConfigurationError, StoppedError
+from dpicl_rag.errors import ConfigurationError, DPICLError, StoppedError
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger.ledger import Ledger
@@ -25,14 +25,21 @@ class Account:
         rho: zCDP rho that no unit may pass, where no ledger says less.
         units: How many units pay, each for itself; None where all pay the same.
         reservation: The ledger's hold.
+        gaussian: Whether it pays for Gaussian noise alone.
 
     Attributes:
         rho: The bound. Public.
     """
 
     def __init__(
-        self, rho: float, units: int | None = None, reservation: Reservation | None = None
+        self,
+        rho: float,
+        units: int | None = None,
+        reservation: Reservation | None = None,
+        *,
+        gaussian: bool = False,
     ) -> None:
+        self._gaussian = gaussian
         self.rho = rho if reservation is None else reservation.rho
         self._reservation = reservation
         self._paid = Fraction(0)
@@ -80,6 +87,7 @@ class Account:
         places: Sequence[int] | None = None,
         *,
         delta: float = 0.0,
+        drawn: bool = False,
     ) -> None:
         """Charge what is about to be released. Where there is a ledger, it is on the disk then.
 
@@ -88,10 +96,14 @@ class Account:
             unit_rho: What it costs each unit, under individual accounting. Private.
             places: Of the units that ``unit_rho`` names; None where it names all.
             delta: What a threshold costs. Public.
+            drawn: It is a draw, whose noise is not Gaussian.
 
         Raises:
             BudgetExceededError: See `Reservation.commit`, also for the other errors.
+            DPICLError: A draw from an account for Gaussian noise alone; nothing may be released.
         """
+        if drawn and self._gaussian:
+            raise DPICLError("internal error: a draw is no Gaussian noise; nothing was released")
         if self._left is None:
             if self._reservation is not None:
                 self._reservation.commit(rho, delta=delta)
@@ -150,6 +162,7 @@ def open_account(
     units: Sequence[str] | None = None,
     caller: str | None = None,
     source: str | None = None,
+    gaussian: bool = False,
 ) -> Account:
     """Open an account; arguments and errors are those of `Ledger.reserve`.
 
@@ -162,6 +175,7 @@ def open_account(
         units: Units that pay, each for itself; None where all pay the same. Private.
         caller: Who asks, for budgets per caller.
         source: Name of the corpus that the documents are from.
+        gaussian: All that it will pay for is Gaussian noise on whole numbers.
     """
     reservation = None
     if ledger is not None:
@@ -173,5 +187,6 @@ def open_account(
             delta=delta,
             units=units,
             source=source,
+            gaussian=gaussian,
         )
-    return Account(rho, None if units is None else len(units), reservation)
+    return Account(rho, None if units is None else len(units), reservation, gaussian=gaussian)

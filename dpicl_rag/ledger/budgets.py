@@ -15,6 +15,10 @@ S_i <= min(C, U, B - F) =: I, which is public:
 - a fixed answer of rho is allowed while F + rho <= B - min(C, U);
 - an individual answer holds at most min(U, B - F) - S_i for unit i. It never asks the others.
 
+All of it holds for both ways in which rho adds up: as zCDP, and where all of it is of Gaussian
+noise, as mu^2 / 2 (docs/privacy.md, "Budgets for Gaussian noise"). Only what epsilon a rho has
+differs.
+
 So individual answers go on after their caps have filled the budget: from then on units fall silent
 one by one, and the corpus has nothing left to promise to fixed answers. What is reported as spent
 is F + I.
@@ -32,8 +36,9 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting import DELTA, epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.budget import SHARES, Booking
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger.fixed_point import affordable, allowance, exact, to_rho, whole_delta
 
@@ -98,6 +103,8 @@ class Budgets:
         period: How often they renew.
         strict: Whether individual answers are refused at the public bound.
         thresholds: What thresholds of a period's answers may cost, in 10^-18.
+        answers: How many answers are to share ``thresholds``.
+        gaussian: Whether it is for Gaussian noise alone.
     """
 
     budget: int | None
@@ -105,6 +112,8 @@ class Budgets:
     period: Period
     strict: bool
     thresholds: int
+    answers: int
+    gaussian: bool
 
 
 def budgets(
@@ -115,6 +124,8 @@ def budgets(
     unit_epsilon: float | None = None,
     delta: float,
     thresholds: float = SHARES.threshold_pool,
+    answers: int = SHARES.answers,
+    gaussian: bool = False,
     period: Period | str,
     strict: bool,
 ) -> Budgets:
@@ -125,31 +136,38 @@ def budgets(
     """
     if not 0 <= thresholds < 1:
         raise ConfigurationError("thresholds must be 0 or more and below 1: a part of delta")
+    _validate.count("answers", answers)
     # Converted at the rest, so that both together keep the delta that was given.
     pool, delta = thresholds * delta, (1 - thresholds) * delta
-    amount = _amount("rho", rho, "epsilon", epsilon, delta)
+    amount = _amount("rho", rho, "epsilon", epsilon, delta, gaussian)
     if amount is None:
         raise ConfigurationError("give the budget as rho or as epsilon")
-    unit_amount = _amount("unit_rho", unit_rho, "unit_epsilon", unit_epsilon, delta)
+    unit_amount = _amount("unit_rho", unit_rho, "unit_epsilon", unit_epsilon, delta, gaussian)
     budget = None if amount == math.inf else allowance(exact("rho", amount))
     unit_budget = None if unit_amount is None else allowance(exact("unit_rho", unit_amount))
     if unit_budget is not None and budget is not None and unit_budget > budget:
         raise ConfigurationError("a unit's budget must not be above that of its corpus")
     try:
-        return Budgets(budget, unit_budget, Period(period), strict, whole_delta(pool))
+        renewing = Period(period)
     except ValueError:
         raise ConfigurationError("period must be lifetime, day, month or year") from None
+    return Budgets(budget, unit_budget, renewing, strict, whole_delta(pool), answers, gaussian)
 
 
 def _amount(
-    rho_name: str, rho: float | None, epsilon_name: str, epsilon: float | None, delta: float
+    rho_name: str,
+    rho: float | None,
+    epsilon_name: str,
+    epsilon: float | None,
+    delta: float,
+    gaussian: bool,
 ) -> float | None:
     """ZCDP rho of a budget given in one of two ways; None where it is not given."""
     if epsilon is None:
         return rho
     if rho is not None:
         raise ConfigurationError(f"give {rho_name} or {epsilon_name}, not both")
-    return epsilon_to_rho(epsilon, delta)
+    return epsilon_to_rho(epsilon, delta, gaussian=gaussian)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +227,12 @@ class ScopeBudgets:
 
 
 def refused(
-    requested: int, remaining: int, scope: str, renews_on: date | None = None
+    requested: int,
+    remaining: int,
+    scope: str,
+    renews_on: date | None = None,
+    *,
+    gaussian: bool = False,
 ) -> BudgetExceededError:
     """The refusal of a budget that cannot pay, in rho and in epsilon, to be raised.
 
@@ -218,11 +241,15 @@ def refused(
         remaining: Nano-rho left in the scope.
         scope: What the budget belongs to, for example ``corpus 'mail'``.
         renews_on: When it does; None for a lifetime.
+        gaussian: It is for Gaussian noise alone.
     """
     asked, left = to_rho(requested), to_rho(remaining)
     # As answers and budgets convert it, whose other part of delta is for thresholds.
     rest = SHARES.beside_pool(DELTA)
-    epsilons = rho_to_epsilon(asked, rest), rho_to_epsilon(left, rest)
+    epsilons = (
+        rho_to_epsilon(asked, rest, gaussian=gaussian),
+        rho_to_epsilon(left, rest, gaussian=gaussian),
+    )
     return BudgetExceededError(asked, left, scope, epsilons, renews_on)
 
 
@@ -269,6 +296,8 @@ class ScopeStatus:
         delta: What thresholds of a period's answers may cost together; None without a limit.
         delta_spent: What they have cost.
         delta_remaining: What they may still cost; None without a limit.
+        answers: How many answers are to share ``delta``: each may take that part of it.
+        gaussian: Whether it is for Gaussian noise alone: then `rho_to_epsilon` is exact for it.
     """
 
     kind: Literal["corpus", "caller"]
@@ -287,6 +316,13 @@ class ScopeStatus:
     delta: float | None = None
     delta_spent: float = 0.0
     delta_remaining: float | None = None
+    answers: int = SHARES.answers
+    gaussian: bool = False
+
+    @property
+    def booking(self) -> Booking:
+        """Terms for the answers that it pays for."""
+        return Booking(self.gaussian, self.delta / self.answers if self.delta else None)
 
 
 def least_remaining(
@@ -315,11 +351,26 @@ def least_unit_remaining(every: Iterable[ScopeStatus], corpus: str) -> float | N
     return mine[0] if mine else None
 
 
+def booking(every: Iterable[ScopeStatus], corpus: str, caller: str | None = None) -> Booking:
+    """Terms of the budgets that an answer comes out of; of each the strictest.
+
+    Args:
+        every: See `Ledger.status`.
+        corpus: Name of the corpus.
+        caller: Who asks.
+    """
+    wanted = {("corpus", corpus), ("caller", caller)}
+    mine = [one.booking for one in every if (one.kind, one.name) in wanted]
+    shares = [one.threshold_delta for one in mine if one.threshold_delta is not None]
+    return Booking(any(one.gaussian for one in mine), min(shares, default=None))
+
+
 def is_budget(status: ScopeStatus, given: Budgets) -> bool:
-    """Match of a scope with these budgets; the part of delta for thresholds is left out."""
+    """Match of a scope with these budgets; the size of its pool of delta is left out."""
     rho = tuple(None if one is None else to_rho(one) for one in (given.budget, given.unit_budget))
-    has = status.budget, status.unit_budget, status.period, status.strict
-    return has == (*rho, given.period, given.strict)
+    kind = status.period, status.strict, status.answers, status.gaussian
+    has = (status.budget, status.unit_budget, *kind)
+    return has == (*rho, given.period, given.strict, given.answers, given.gaussian)
 
 
 def standing(status: ScopeStatus, price: float, delta: float) -> str:
@@ -331,13 +382,17 @@ def standing(status: ScopeStatus, price: float, delta: float) -> str:
         delta: At which epsilon is given.
     """
     delta = delta_of_rho(status, delta)
-    spent, answer = (_epsilon(rho, delta) for rho in (status.spent, price))
+
+    def told(rho: float) -> str:
+        return f"epsilon {rho_to_epsilon(rho, delta, gaussian=status.gaussian):.3g}"
+
+    spent, answer = told(status.spent), told(price)
     budgets = [rho for rho in (status.unit_budget, status.budget) if rho is not None]
     if not budgets:
         return f"{spent} is spent, and there is no limit."
-    limit = _epsilon(max(budgets), delta)
+    limit = told(max(budgets))
     if status.unit_budget is not None:
-        limit += f" (a unit alone {_epsilon(status.unit_budget, delta)})"
+        limit += f" (a unit alone {told(status.unit_budget)})"
     if status.spent > max(budgets):
         head = f"{spent} was spent, more than the budget of {limit}, which was lowered since."
     else:
@@ -361,7 +416,3 @@ def delta_of_rho(status: ScopeStatus, delta: float) -> float:
     """The part of a delta at which a budget's rho is told as epsilon: the rest is its pool's."""
     pool = status.delta or 0.0
     return delta - pool if pool < delta else delta
-
-
-def _epsilon(rho: float, delta: float) -> str:
-    return f"epsilon {rho_to_epsilon(rho, delta):.3g}"

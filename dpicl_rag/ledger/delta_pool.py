@@ -5,6 +5,11 @@ by agreement"). These probabilities add up, whatever any unit has: so they are p
 budget has a pool for them. An answer holds all that it asks for, or nothing, and then goes on
 without thresholds; what it has committed is spent. Amounts are whole numbers of 10^-18.
 
+How many answers share a pool is its owner's setting, and public. The part of each decides how high
+its threshold is, and so how many units must agree: of 200 answers a tenth fewer than of 2,500. What
+an answer does not use goes back, so a pool lasts for more. Where it is used up there are no more
+answers by agreement until the budget renews, or is set anew.
+
 Each function runs in a transaction that holds the write lock.
 """
 
@@ -23,12 +28,12 @@ _ADD = (
 )
 
 
-def set_pool(connection: sqlite3.Connection, scope: Scope, delta: int) -> None:
+def set_pool(connection: sqlite3.Connection, scope: Scope, delta: int, answers: int) -> None:
     """Give a budget its pool, in place of the one that it had."""
     connection.execute(
-        "INSERT INTO delta_pool (scope, delta) VALUES (?, ?)"
-        " ON CONFLICT (scope) DO UPDATE SET delta = excluded.delta",
-        (scope.id, delta),
+        "INSERT INTO delta_pool (scope, delta, answers) VALUES (?, ?, ?) ON CONFLICT (scope)"
+        " DO UPDATE SET delta = excluded.delta, answers = excluded.answers",
+        (scope.id, delta, answers),
     )
 
 
@@ -47,9 +52,9 @@ def hold(
     if not delta:
         return 0
     for scope in scopes:
-        if scope is None or (most := scope.pool(connection)) is None:
+        if scope is None or (pool := scope.pool(connection)) is None:
             continue
-        if scope.delta_spent(connection, day, held=True) + delta > most:
+        if scope.delta_spent(connection, day, held=True) + delta > pool.delta:
             return 0
     connection.execute(
         "INSERT INTO delta_hold (reservation, held) VALUES (?, ?)", (reservation, delta)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpicl_rag.errors import LedgerError
+from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger import delta_pool, ledger_units
 from dpicl_rag.ledger.budgets import Budgets, Period, day_of, instant, refused
@@ -50,6 +50,7 @@ class SpendRequest:
         rho: The most the answer may spend.
         at_least: The least that is of use; None if nothing less than ``rho`` will do.
         delta: What its thresholds may cost, in 10^-18.
+        gaussian: Whether all that it releases has Gaussian noise.
         digests: Keyed hashes of the units under individual accounting, else None.
     """
 
@@ -61,6 +62,7 @@ class SpendRequest:
     rho: int
     at_least: int | None
     delta: int
+    gaussian: bool
     digests: Sequence[bytes] | None
 
 
@@ -99,7 +101,7 @@ def set_budget(
     if only_if_none and scope.has_budget:
         return
     change_budget(connection, scope, today, given)
-    delta_pool.set_pool(connection, scope, given.thresholds)
+    delta_pool.set_pool(connection, scope, given.thresholds, given.answers)
 
 
 def grant(
@@ -110,6 +112,7 @@ def grant(
     Raises:
         BudgetExceededError: The corpus or the caller cannot pay ``at_least``. Units never cause it:
             that one of them is exhausted is private.
+        ConfigurationError: A budget is for Gaussian noise alone, and the answer has other noise.
         LedgerError: The clock went back under a renewing budget, by more than time servers make it.
     """
     latest = observe_clock(connection, int(now))
@@ -137,22 +140,30 @@ def grant(
     for scope in scopes:
         if scope is None:
             continue
+        if scope.gaussian and not request.gaussian:
+            raise ConfigurationError(
+                f"the budget of {scope} is for Gaussian noise alone: answers by agreement, counts "
+                "and surveys; ask for one, or set it anew without --gaussian"
+            )
         usage = scope.usage(connection, day, held=True)
         room = scope.room(usage, day, individual=individual)
         if room is None:
             continue
         if room < least:
-            raise refused(request.rho, room, str(scope), scope.period.renewal(day))
+            renewal = scope.period.renewal(day)
+            raise refused(request.rho, room, str(scope), renewal, gaussian=scope.gaussian)
         held = min(held, room)
     owner = current_owner()
     connection.execute(
-        "INSERT INTO reservation (id, corpus, caller, individual, day, period_start, held,"
-        " session, machine, pid, started, touched) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO reservation (id, corpus, caller, individual, gaussian, day, period_start,"
+        " held, session, machine, pid, started, touched)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             request.id,
             corpus.id,
             None if caller is None else caller.id,
             individual,
+            request.gaussian,
             day,
             corpus.period.start(day),
             held,
@@ -213,13 +224,13 @@ def commit(
 def settle(connection: sqlite3.Connection, reservation: int) -> bool:
     """Turn what was committed into spend and give the rest back; False if it is gone already."""
     row = connection.execute(
-        "SELECT corpus, caller, individual, day, period_start, committed, commits"
+        "SELECT corpus, caller, individual, gaussian, day, period_start, committed, commits"
         " FROM reservation WHERE id = ?",
         (reservation,),
     ).fetchone()
     if row is None:
         return False
-    corpus, caller, individual, day, start, committed, commits = row
+    corpus, caller, individual, gaussian, day, start, committed, commits = row
     if commits:
         amounts = (0, committed) if individual else (committed, 0)
         connection.executemany(
@@ -227,6 +238,11 @@ def settle(connection: sqlite3.Connection, reservation: int) -> bool:
             [(scope, day, *amounts, 1) for scope in (corpus, caller) if scope is not None],
         )
         ledger_units.settle(connection, reservation, start)
+        if not gaussian:
+            connection.execute(
+                "UPDATE scope SET other_day = max(other_day, ?) WHERE id IN (?, ?)",
+                (day, corpus, caller),
+            )
     delta_pool.settle(connection, reservation, (corpus, caller), day)
     connection.execute("DELETE FROM hold WHERE reservation = ?", (reservation,))
     connection.execute("DELETE FROM reservation WHERE id = ?", (reservation,))
@@ -306,7 +322,9 @@ def _redate(connection: sqlite3.Connection, now: int, day: int) -> None:
         connection.execute(
             "UPDATE reservation SET period_start = min(period_start, ?) WHERE corpus = ?", start
         )
-    connection.execute("UPDATE scope SET floor_day = min(floor_day, ?)", (day,))
+    connection.execute(
+        "UPDATE scope SET floor_day = min(floor_day, ?), other_day = min(other_day, ?)", (day, day)
+    )
     connection.execute("UPDATE ledger SET latest = ?", (now,))
 
 

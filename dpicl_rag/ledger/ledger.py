@@ -110,6 +110,8 @@ class Ledger:
         unit_epsilon: float | None = None,
         delta: float = DELTA,
         thresholds: float = SHARES.threshold_pool,
+        answers: int = SHARES.answers,
+        gaussian: bool = False,
         period: Period | str = Period.LIFETIME,
         strict: bool = False,
         only_if_none: bool = False,
@@ -132,6 +134,11 @@ class Ledger:
             thresholds: The part of ``delta`` that thresholds of answers by agreement may take, 0 or
                 more and below 1; epsilon is converted to rho at the rest. 0 allows none, so that
                 tokens are drawn from the start.
+            answers: How many answers share that part. Fewer have lower thresholds, so fewer units
+                must agree (of 200 a tenth fewer); once it is used up none come by agreement.
+            gaussian: Book answers by agreement alone, counts and surveys, whose noise is Gaussian,
+                and refuse all else. Their rho adds up exactly, so the same epsilon is 13 to 18
+                percent more of it.
             period: ``lifetime``, or ``day``, ``month`` or ``year`` (UTC). A renewing budget
                 protects per period: over n periods a unit can lose n times as much.
             strict: Refuse every answer once the public bound has reached the budget, though units
@@ -139,7 +146,8 @@ class Ledger:
             only_if_none: Change nothing where there is a budget, be it an endless one.
 
         Raises:
-            ConfigurationError: A parameter is outside its range.
+            ConfigurationError: A parameter is outside its range, or ``gaussian`` comes too late:
+                other noise was paid for.
             LedgerError: The file cannot be written.
         """
         if (corpus is None) == (caller is None):
@@ -153,6 +161,8 @@ class Ledger:
             unit_epsilon=unit_epsilon,
             delta=delta,
             thresholds=thresholds,
+            answers=answers,
+            gaussian=gaussian,
             period=period,
             strict=strict,
         )
@@ -200,6 +210,7 @@ class Ledger:
         delta: float = 0.0,
         units: Sequence[str] | None = None,
         source: str | None = None,
+        gaussian: bool = False,
     ) -> Reservation:
         """Hold what one answer may spend. Nothing is spent until it commits.
 
@@ -221,6 +232,7 @@ class Ledger:
             units: Privacy units of the experts, each once, for individual accounting.
             source: Name of the corpus that the documents are from, if they are from one: the
                 scope that pays follows what becomes of its units, see ``scope.py``.
+            gaussian: All that it will be charged for is Gaussian noise on whole numbers.
 
         Returns:
             The reservation. Its ``rho`` is the bound of the answer; it is below the one asked for
@@ -228,7 +240,7 @@ class Ledger:
 
         Raises:
             BudgetExceededError: The corpus or the caller cannot pay.
-            ConfigurationError: A parameter is outside its range.
+            ConfigurationError: A parameter is outside its range, or a budget is for Gaussian noise.
             LedgerError: The file cannot be used, or the clock went back under a renewing budget.
         """
         corpus_name = require_name("corpus", corpus)
@@ -247,6 +259,7 @@ class Ledger:
             rho=charge(most),
             at_least=None if least is None else charge(least),
             delta=exact_delta(delta),
+            gaussian=gaussian,
             digests=None if units is None else self._key.digests(corpus_name, units),
         )
         # Made first: if a Ctrl-C falls after the transaction, collecting it gives all back.

@@ -20,12 +20,12 @@ _COPIED = {
     "ledger": ("id", "latest"),
     "scope": (
         *("id", "kind", "name", "budget", "unit_budget"),
-        *("period", "floor", "floor_day", "strict"),
+        *("period", "floor", "floor_day", "strict", "gaussian", "other_day"),
     ),
     "spend": ("scope", "day", "fixed", "individual", "questions"),
     "unit": ("id", "scope", "spent", "period_start", "period_spent", "merged_into"),
     "reservation": (
-        *("id", "corpus", "caller", "individual", "day"),
+        *("id", "corpus", "caller", "individual", "gaussian", "day"),
         *("period_start", "held", "committed", "commits"),
         *("session", "machine", "pid", "started", "touched"),
     ),
@@ -35,7 +35,7 @@ _COPIED = {
         *("joint", "fixed", "individual"),
     ),
     "payer": ("corpus", "scope"),
-    "delta_pool": ("scope", "delta"),
+    "delta_pool": ("scope", "delta", "answers"),
     "delta_hold": ("reservation", "held", "committed"),
     "delta_spend": ("scope", "day", "delta"),
 }
@@ -116,7 +116,8 @@ _SCHEMA = (
         {_copy("ledger")}
     )""",
     # floor, floor_day: see budgets.py. strict: whether individual answers are refused once the
-    # public bound has reached the budget.
+    # public bound has reached the budget. gaussian: whether it is for Gaussian noise alone.
+    # other_day: the last day on which other noise was paid for; -1 for never.
     f"""CREATE TABLE scope (
         id INTEGER PRIMARY KEY,
         kind TEXT NOT NULL CHECK (kind IN ('corpus', 'caller')),
@@ -128,6 +129,8 @@ _SCHEMA = (
         {_amount("floor")},
         floor_day INTEGER NOT NULL DEFAULT 0 CHECK (typeof(floor_day) = 'integer'),
         strict INTEGER NOT NULL DEFAULT 0 CHECK (strict IN (0, 1)),
+        gaussian INTEGER NOT NULL DEFAULT 0 CHECK (gaussian IN (0, 1)),
+        other_day INTEGER NOT NULL DEFAULT -1 CHECK (typeof(other_day) = 'integer'),
         {_copy("scope")},
         UNIQUE (kind, name)
     )""",
@@ -163,6 +166,7 @@ _SCHEMA = (
         corpus INTEGER NOT NULL REFERENCES scope (id),
         caller INTEGER REFERENCES scope (id),
         individual INTEGER NOT NULL CHECK (individual IN (0, 1)),
+        gaussian INTEGER NOT NULL CHECK (gaussian IN (0, 1)),
         {_day("day")},
         period_start INTEGER NOT NULL CHECK (typeof(period_start) = 'integer'),
         {_amount("held")},
@@ -205,10 +209,11 @@ _SCHEMA = (
         {_copy("payer")},
         PRIMARY KEY (corpus, scope)
     ) WITHOUT ROWID""",
-    # The delta of thresholds, in 10^-18; see delta_pool.py.
+    # The delta of thresholds, in 10^-18, and how many answers share it; see delta_pool.py.
     f"""CREATE TABLE delta_pool (
         scope INTEGER PRIMARY KEY REFERENCES scope (id),
         {_amount("delta")},
+        answers INTEGER NOT NULL CHECK (typeof(answers) = 'integer' AND answers > 0),
         {_copy("delta_pool")}
     )""",
     f"""CREATE TABLE delta_hold (
@@ -234,7 +239,7 @@ LEDGER = FileKind(
     holds="what was spent",
     error=LedgerError,
     application_id=0x44504C47,  # "DPLG"
-    version=5,
+    version=6,
     schema=_SCHEMA,
     remedy="go on with that version, or start a new ledger in another file: what was spent is then "
     "forgotten, and every budget begins anew",

@@ -12,9 +12,10 @@ budgets of another. So joins go over the `payers` of a corpus:
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger.budgets import Budgets, Period, ScopeBudgets, ScopeStatus, Usage
@@ -24,8 +25,17 @@ from dpicl_rag.ledger.ledger_schema import whole
 ScopeKind = Literal["corpus", "caller"]
 
 _COLUMNS = (
-    f"id, kind, name, budget, unit_budget, period, floor, floor_day, strict, {whole('scope')}"
+    "id, kind, name, budget, unit_budget, period, floor, floor_day, strict, gaussian, other_day,"
+    f" {whole('scope')}"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaPool:
+    """Delta for thresholds of a period, in 10^-18, and the number of answers that share it."""
+
+    delta: int
+    answers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,8 @@ class Scope:
     floor: int
     floor_day: int
     strict: bool
+    gaussian: bool
+    other_day: int
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -98,16 +110,16 @@ class Scope:
         require_whole(sound)
         return Usage(fixed, individual)
 
-    def pool(self, connection: sqlite3.Connection) -> int | None:
+    def pool(self, connection: sqlite3.Connection) -> DeltaPool | None:
         """Delta for thresholds of a period; None for no limit: no budget of rho either."""
         if self.budget is None and self.unit_budget is None:
             return None
         row = connection.execute(
-            f"SELECT delta, {whole('delta_pool')} FROM delta_pool WHERE scope = ?",  # noqa: S608
+            f"SELECT delta, answers, {whole('delta_pool')} FROM delta_pool WHERE scope = ?",  # noqa: S608
             (self.id,),
         ).fetchone()
-        require_whole(row is not None and row[1])
-        return int(row[0])
+        require_whole(row is not None and row[2])
+        return DeltaPool(row[0], row[1])
 
     def delta_spent(self, connection: sqlite3.Connection, day: int, *, held: bool) -> int:
         """Sum of delta over the period that holds ``day``; arguments as in ``usage``."""
@@ -150,10 +162,33 @@ class Scope:
             questions=self._questions(connection, day),
             strict=self.strict or self.kind == "caller",
             room=_optional(self.room(held, day, individual=True)),
-            delta=None if pool is None else to_delta(pool),
+            delta=None if pool is None else to_delta(pool.delta),
             delta_spent=to_delta(self.delta_spent(connection, day, held=False)),
-            delta_remaining=None if pool is None else to_delta(max(0, pool - pool_held)),
+            delta_remaining=None if pool is None else to_delta(max(0, pool.delta - pool_held)),
+            answers=SHARES.answers if pool is None else pool.answers,
+            gaussian=self.gaussian,
         )
+
+    def require_gaussian(self, connection: sqlite3.Connection, start: int) -> None:
+        """Raise where other noise was paid for, or is about to be.
+
+        Args:
+            connection: In a transaction.
+            start: The first day that counts.
+
+        Raises:
+            ConfigurationError: It was.
+        """
+        (others,) = connection.execute(
+            "SELECT count(*) FROM reservation"  # noqa: S608 - kind is one of two words
+            f" WHERE {self.kind} = ? AND NOT gaussian AND day >= ?",
+            (self.id, start),
+        ).fetchone()
+        if others or self.other_day >= start:
+            raise ConfigurationError(
+                f"{self} has paid for more than Gaussian noise, so its budget cannot be for that "
+                "alone; leave --gaussian out, or book under another name"
+            )
 
     def _questions(self, connection: sqlite3.Connection, day: int) -> int:
         start = self.period.start(day)
@@ -209,9 +244,12 @@ def change_budget(connection: sqlite3.Connection, scope: Scope, day: int, given:
     spent in the period that begins.
     """
     budget, unit_budget, period = given.budget, given.unit_budget, given.period
-    renewed = Scope(
-        scope.id, scope.kind, scope.name, budget, unit_budget, period, 0, 0, given.strict
+    renewed = replace(
+        scope, budget=budget, unit_budget=unit_budget, period=period, strict=given.strict
     )
+    # With another period all that was ever spent counts in the one that begins.
+    if given.gaussian:
+        scope.require_gaussian(connection, period.start(day) if period is scope.period else 0)
     if period is scope.period:
         floor = scope.limits(day).individual_bound(scope.usage(connection, day, held=True))
     else:
@@ -232,8 +270,8 @@ def change_budget(connection: sqlite3.Connection, scope: Scope, day: int, given:
             )
     connection.execute(
         "UPDATE scope SET budget = ?, unit_budget = ?, period = ?, floor = ?, floor_day = ?,"
-        " strict = ? WHERE id = ?",
-        (budget, unit_budget, period.value, floor, day, given.strict, scope.id),
+        " strict = ?, gaussian = ? WHERE id = ?",
+        (budget, unit_budget, period.value, floor, day, given.strict, given.gaussian, scope.id),
     )
 
 
@@ -258,10 +296,11 @@ def payers(connection: sqlite3.Connection, corpus: str) -> list[Scope]:
 
 
 def _scope(row: tuple[Any, ...]) -> Scope:
-    id, kind, name, budget, unit_budget, period, floor, floor_day, strict, sound = row
+    id, kind, name, budget, unit_budget, period, floor, floor_day, *rest, sound = row
     require_whole(sound)
-    budgets = budget, unit_budget, Period(period)
-    return Scope(id, kind, name, *budgets, floor, floor_day, bool(strict))
+    strict, gaussian, other_day = rest
+    budgets, floors = (budget, unit_budget, Period(period)), (floor, floor_day)
+    return Scope(id, kind, name, *budgets, *floors, bool(strict), bool(gaussian), other_day)
 
 
 def _optional(nano: int | None) -> float | None:

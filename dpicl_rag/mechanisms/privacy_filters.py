@@ -2,8 +2,10 @@
 
 zCDP is additive under adaptive choice as long as the sum stays within a bound fixed beforehand,
 also for each unit by itself (Feldman, Zrnic 2021, "Individual Privacy Accounting via a Renyi
-Filter", section 4). Both filters settle with the ledger, where there is one, before a token is
-released. Spend of a unit is private: nothing here prints it, and no error carries it.
+Filter", section 4). Where all that is paid for is Gaussian noise on counts, rho is mu^2 / 2, and
+the same filters are GDP filters (docs/privacy.md, "Budgets for Gaussian noise"). Both settle with
+the ledger, where there is one, before a token is released. Spend of a unit is private: nothing here
+prints it, and no error carries it.
 """
 
 from __future__ import annotations
@@ -146,7 +148,7 @@ class FixedFilter:
         """
         if not self.can_pay():
             raise DPICLError(_PASSED)
-        self._charge(self._cost)
+        self._charge(self._cost, drawn=True)
 
     def pay_aside(self, rho: float, counted: torch.Tensor) -> torch.Tensor:
         """Charge a count to every unit, whether it is counted or not."""
@@ -172,10 +174,10 @@ class FixedFilter:
         self._charge(Fraction(rho), delta)
         return voting
 
-    def _charge(self, cost: Fraction, delta: float = 0.0) -> None:
+    def _charge(self, cost: Fraction, delta: float = 0.0, *, drawn: bool = False) -> None:
         self._spent += cost
         if self._account is not None:
-            self._account.pay(float(cost), delta=delta)
+            self._account.pay(float(cost), delta=delta, drawn=drawn)
 
 
 class IndividualFilter:
@@ -260,7 +262,7 @@ class IndividualFilter:
         assert self._weighed is not None
         self._draws += 1
         charges, self._weighed = self.charge(self._weighed), None
-        self._commit(self._worst, charges)
+        self._commit(self._worst, charges, drawn=True)
 
     def pay_aside(self, rho: float, counted: torch.Tensor) -> torch.Tensor:
         """Charge the units that are counted: one that is not moves the count by nothing.
@@ -290,9 +292,11 @@ class IndividualFilter:
         self._commit(rho, charges, delta)
         return able
 
-    def _commit(self, most: float, charges: torch.Tensor, delta: float = 0.0) -> None:
+    def _commit(
+        self, most: float, charges: torch.Tensor, delta: float = 0.0, *, drawn: bool = False
+    ) -> None:
         if self._account is not None:
-            self._account.pay(most, charges.tolist(), self._places, delta=delta)
+            self._account.pay(most, charges.tolist(), self._places, delta=delta, drawn=drawn)
 
     @torch.no_grad()
     def weights(self, ranges: torch.Tensor) -> torch.Tensor:

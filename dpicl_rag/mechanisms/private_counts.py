@@ -71,7 +71,13 @@ class Agreement:
 
     @staticmethod
     def within(
-        rho: float, delta: float, stability: Stability, adjacency: Adjacency, keys: int = 1
+        rho: float,
+        delta: float,
+        stability: Stability,
+        adjacency: Adjacency,
+        keys: int = 1,
+        *,
+        gaussian: bool = False,
     ) -> Agreement:
         """The least noise and the lowest threshold that a price pays for.
 
@@ -81,12 +87,14 @@ class Agreement:
             stability: From the corpus to those who hold keys.
             adjacency: Of corpora.
             keys: Of one unit, at most.
+            gaussian: A budget for Gaussian noise pays, see `DiscreteGaussian`.
 
         Raises:
             ConfigurationError: A number is outside its range.
         """
         _validate.count("keys", keys)
-        noise = DiscreteGaussian.within(rho, math.sqrt(keys) * stability.votes_l2(adjacency))
+        moved = math.sqrt(keys) * stability.votes_l2(adjacency)
+        noise = DiscreteGaussian.within(rho, moved, fine=gaussian)
         added, changed = stability.moved(adjacency)
         # A key that occurs in one of two corpora only is held by no more than ``most`` there, and
         # there are no more than ``alone`` such keys in both together.
@@ -173,19 +181,22 @@ class TopCount:
     sensitivity: int
 
     @staticmethod
-    def within(rho: float, stability: Stability, adjacency: Adjacency) -> TopCount:
+    def within(
+        rho: float, stability: Stability, adjacency: Adjacency, *, gaussian: bool = False
+    ) -> TopCount:
         """The least noise that a price pays for.
 
         Args:
             rho: zCDP rho, above 0.
             stability: From the corpus to those who hold keys.
             adjacency: Of corpora.
+            gaussian: A budget for Gaussian noise pays.
 
         Raises:
             ConfigurationError: The price is not above 0 and finite.
         """
         sensitivity = sum(stability.moved(adjacency))
-        return TopCount(DiscreteGaussian.within(rho, sensitivity), sensitivity)
+        return TopCount(DiscreteGaussian.within(rho, sensitivity, fine=gaussian), sensitivity)
 
     @property
     def rho(self) -> float:
@@ -220,7 +231,13 @@ class Histogram:
 
     @staticmethod
     def within(
-        rho: float, labels: int, most: int, stability: Stability, adjacency: Adjacency
+        rho: float,
+        labels: int,
+        most: int,
+        stability: Stability,
+        adjacency: Adjacency,
+        *,
+        gaussian: bool = False,
     ) -> Histogram:
         """The least noise that a price pays for.
 
@@ -233,6 +250,7 @@ class Histogram:
             most: How many of them one expert says at most.
             stability: From the corpus to the experts.
             adjacency: Of corpora.
+            gaussian: A budget for Gaussian noise pays.
 
         Raises:
             ConfigurationError: The price is not above 0 and finite.
@@ -240,7 +258,7 @@ class Histogram:
         added, changed = stability.moved(adjacency)
         most = min(most, labels)
         moved = added * math.sqrt(most) + changed * math.sqrt(min(2 * most, labels))
-        return Histogram(DiscreteGaussian.within(rho, moved), rho)
+        return Histogram(DiscreteGaussian.within(rho, moved, fine=gaussian), rho)
 
     def draw(self, counts: Sequence[int], randomness: Randomness) -> list[int]:
         """Noise on every count. It was paid for before.

@@ -53,6 +53,8 @@ class ValueCounts:
         false: float,
         stability: Stability,
         adjacency: Adjacency,
+        *,
+        gaussian: bool = False,
     ) -> ValueCounts:
         """Counts with Gaussian noise, the least that a price pays for.
 
@@ -62,11 +64,12 @@ class ValueCounts:
             false: See above; above 0 and below 1.
             stability: From the corpus to those who name values.
             adjacency: Of corpora.
+            gaussian: A budget for Gaussian noise pays, see `DiscreteGaussian`.
 
         Raises:
             ConfigurationError: A number is outside its range.
         """
-        noise = DiscreteGaussian.within(rho, stability.votes_l2(adjacency))
+        noise = DiscreteGaussian.within(rho, stability.votes_l2(adjacency), fine=gaussian)
         return ValueCounts(noise, tuple(groups), _thresholds(noise, groups, false), rho, false)
 
     @staticmethod

@@ -93,10 +93,10 @@ def score_histograms(
         raise ConfigurationError("questions must be a list, not one string")
     _validate.count("the number of questions", len(questions))
     checked = check_thresholds(thresholds)
-    noise, coins = DiscreteGaussian(sigma), randomness or Randomness()
+    noise, coins = DiscreteGaussian(sigma, fine=True), randomness or Randomness()
     rho = histograms_rho(sigma, len(questions), adjacency)
     histograms: list[ScoreHistogram] = []
-    with open_account(ledger, corpus=corpus, caller=caller, rho=rho) as account:
+    with open_account(ledger, corpus=corpus, caller=caller, rho=rho, gaussian=True) as account:
         for question in questions:
             near = scan(source, [question], least=checked[-1], where=where)
             bins = bins_of(near.scores, checked)

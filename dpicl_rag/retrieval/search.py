@@ -69,6 +69,7 @@ class Search:
     sigma: float | None = None
     thin_to: int | None = None
     rate: float = 1.0
+    fine: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("passages_per_unit", "thin_to"):
@@ -145,7 +146,7 @@ class Search:
                 "the noise of this search follows from the budget of an answer; give it sigma, or "
                 "the budget by within()"
             )
-        return DiscreteGaussian(self.sigma)
+        return DiscreteGaussian(self.sigma, fine=self.fine)
 
     def rho(self, adjacency: Adjacency) -> float:
         """Rho of zCDP that one search costs any unit at most; 0 for exact ones.
@@ -157,6 +158,21 @@ class Search:
         if not self.noisy:
             return source
         return source + self.bar.looks(adjacency) * self._moved(adjacency) ** 2 * self.noise.rho
+
+    @property
+    def gaussian(self) -> bool:
+        """All that it charges is for Gaussian noise on counts, as far as that is known."""
+        source, own = self.source, self.fine or not self.noisy
+        if isinstance(source, Search):
+            return own and source.gaussian
+        free = not isinstance(source, Retriever) or source.rho(Adjacency.ADD_OR_REMOVE_ONE) == 0
+        return own and free
+
+    def from_fine_grid(self) -> Search:
+        """The same with such noise as a budget for Gaussian noise pays for."""
+        source = self.source
+        source = source.from_fine_grid() if isinstance(source, Search) else source
+        return replace(self, source=source, fine=True)
 
     def within(self, rho: float, adjacency: Adjacency) -> Search:
         """The search with the noise that an answer's budget pays for, where it is not set.

@@ -24,11 +24,11 @@ def scope_view(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
         "kind": one.kind,
         "name": one.name,
         "budget_rho": one.budget,
-        "budget_epsilon": _epsilon(one.budget, rest),
+        "budget_epsilon": _epsilon(one, one.budget, rest),
         "spent_rho": one.spent,
-        "spent_epsilon": _epsilon(one.spent, rest),
+        "spent_epsilon": _epsilon(one, one.spent, rest),
         "remaining_rho": one.unit_remaining,
-        "remaining_epsilon": _epsilon(one.unit_remaining, rest),
+        "remaining_epsilon": _epsilon(one, one.unit_remaining, rest),
         "delta": delta,
         "period": one.period.value,
         "renews_on": None if one.renews_on is None else one.renews_on.isoformat(),
@@ -59,5 +59,5 @@ def answers_of(one: ScopeStatus, price: float) -> dict[str, Any]:
     return {"answers": affordable(budget, price), "answers_left": left}
 
 
-def _epsilon(rho: float | None, delta: float) -> float | None:
-    return None if rho is None else rho_to_epsilon(rho, delta)
+def _epsilon(one: ScopeStatus, rho: float | None, delta: float) -> float | None:
+    return None if rho is None else rho_to_epsilon(rho, delta, gaussian=one.gaussian)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
@@ -57,6 +58,8 @@ def tally_search(
     if read and config.max_calls is not None:
         search = search.limited(config.max_calls)
     search = PoissonSampledRetriever(search, sample)
+    if config.only_gaussian:
+        search = search.from_fine_grid()
     return search.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
 
@@ -88,7 +91,7 @@ def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -
     whole = tally_plan(config, stability, search_rho, 1)
     for_units = SHARES.counted_units * whole.mechanism.rho
     said, units = (
-        Histogram.within(rho, 1, 1, stability, config.adjacency)
+        Histogram.within(rho, 1, 1, stability, config.adjacency, gaussian=config.only_gaussian)
         for rho in (whole.mechanism.rho - for_units, for_units)
     )
     parts = (
@@ -103,6 +106,7 @@ def count_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -
         delta=whole.delta,
         rho=whole.rho,
         parts=parts,
+        gaussian=config.only_gaussian,
     )
 
 
@@ -126,7 +130,8 @@ def tally_plan(
     left = (rho - search_rho) * _ROUNDING
     if left <= 0:
         raise ConfigurationError("the search takes the whole budget; give it more noise (sigma)")
-    histogram = Histogram.within(left, labels, most, stability, config.adjacency)
+    given = stability, config.adjacency
+    histogram = Histogram.within(left, labels, most, *given, gaussian=config.only_gaussian)
     return Plan(
         mechanism=histogram,
         individual=accounts_individually(config, stability),
@@ -137,6 +142,7 @@ def tally_plan(
             Price("search", search_rho, _SEARCH),
             Price("counts", histogram.rho, "noise on each count"),
         ),
+        gaussian=config.only_gaussian,
     )
 
 
@@ -188,9 +194,15 @@ def survey_plan(
     rho = epsilon_to_rho(config.epsilon, config.delta)
     counts = rho - search_rho
     for_words = SHARES.survey_words * counts
-    counted = Histogram.within(for_words, words, votes, DIRECT, config.adjacency)
+    within = partial(
+        Histogram.within,
+        stability=DIRECT,
+        adjacency=config.adjacency,
+        gaussian=config.only_gaussian,
+    )
+    counted = within(for_words, words, votes)
     left = (counts - for_words) * _ROUNDING
-    shares = Histogram.within(left, _THEMES, 1, DIRECT, config.adjacency)
+    shares = within(left, _THEMES, 1)
     return Plan(
         mechanism=ThemeCounts(counted, threshold_of(counted.noise, words), shares),
         individual=False,
@@ -202,6 +214,7 @@ def survey_plan(
             Price("words", counted.rho, "noise on the count of each word of the vocabulary"),
             Price("themes", shares.rho, "noise on the count of each theme"),
         ),
+        gaussian=config.only_gaussian,
     )
 
 

@@ -87,7 +87,10 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
             raise ConfigurationError(
                 "the question is near to nearly all words of the vocabulary; give it more words"
             )
-        with run.open_account(corpus_name_of(documents), rho=plan.rho) as account:
+        gaussian = plan.gaussian and (search is None or search.gaussian)
+        with run.open_account(
+            corpus_name_of(documents), rho=plan.rho, gaussian=gaussian
+        ) as account:
             if search is not None and reader is not None:
                 if search_rho > 0:
                     account.pay(plan.search_rho)

@@ -322,7 +322,9 @@ def _nearest_labels(
     plan = tally_plan(run.config, DIRECT, 0.0, len(request.labels), request.most)
     texts = [f"{request.asked()} {label}".strip() for label in request.labels]
     public = Vocabulary.embedded(texts, embedder)
-    with run.open_account(corpus_name_of(documents), rho=plan.rho) as account:
+    with run.open_account(
+        corpus_name_of(documents), rho=plan.rho, gaussian=plan.gaussian
+    ) as account:
         vectors = vectors_of(documents, embedder, run.config.privacy_unit)
         asked = vectors.sampled(request.sample, run.randomness)
         *counts, _ = nearest_words(asked.blocks, public.vectors, request.most)

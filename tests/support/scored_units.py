@@ -97,8 +97,15 @@ def distribution(run: Callable[[Choose], Outcome], least: float = 0.0) -> dict[O
     return dict(found)
 
 
-def gaussian_pmf(sigma: float, reach: int) -> dict[int, float]:
-    """The discrete Gaussian on -reach..reach."""
-    weights = {x: math.exp(-x * x / (2 * sigma * sigma)) for x in range(-reach, reach + 1)}
+def gaussian_pmf(sigma: float, reach: int, *, fine: bool = False) -> dict[int, float]:
+    """Gaussian noise on -reach..reach: on whole numbers, or rounded to them from a fine grid."""
+
+    def over(least: float) -> float:
+        return math.erfc(least / (sigma * math.sqrt(2))) / 2
+
+    weights = {
+        x: over(abs(x) - 0.5) - over(abs(x) + 0.5) if fine else math.exp(-x * x / (2 * sigma**2))
+        for x in range(-reach, reach + 1)
+    }
     total = math.fsum(weights.values())
     return {x: weight / total for x, weight in weights.items()}

@@ -94,7 +94,7 @@ class Book:
 @pytest.fixture(autouse=True)
 def shares(monkeypatch):
     """The pool of a budget has more to give, so that thresholds are low, and top counts too."""
-    more = replace(SHARES, threshold_of_pool=0.5, early_threshold=0.4, top_count_rho=0.7)
+    more = replace(SHARES, threshold_pool=0.5, answers=1, early_threshold=0.4, top_count_rho=0.7)
     for module in (configuration, answer_plan, ladder):
         monkeypatch.setattr(module, "SHARES", more)
 
@@ -104,7 +104,7 @@ def counts(request, monkeypatch):
     """What is counted: every step of a ladder, as without a ledger, or a top count before it."""
     if getattr(request, "param", "ladder") == "ladder":
 
-        def behind(rho, delta, stability, adjacency, keys):
+        def behind(rho, delta, stability, adjacency, keys, **_):
             first = SHARES.first_threshold * MUCH["units"]
             return Ladder.within(rho, delta, first, stability, adjacency)
 
@@ -139,7 +139,9 @@ def trace(monkeypatch):
 
     def draw_top(self, keys, randomness):
         most = honest_top(self, keys, Coins(lambda _: 0))
-        noise = gaussian_pmf(self.noise.sigma, math.ceil(8 * self.noise.sigma))
+        noise = gaussian_pmf(
+            self.noise.sigma, math.ceil(8 * self.noise.sigma), fine=self.noise.fine
+        )
         return randomness, {most + shift: chance for shift, chance in noise.items()}
 
     def after(self, count):
@@ -155,7 +157,9 @@ def trace(monkeypatch):
         return steps
 
     def noise(self, randomness):
-        return randomness.choose(list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma)).items()))
+        return randomness.choose(
+            list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine).items())
+        )
 
     monkeypatch.setattr(Agreement, "draw", draw)
     monkeypatch.setattr(TopCount, "draw", draw_top)
@@ -220,6 +224,9 @@ def views(
         earlier = Earlier()
 
         class Books:
+            def status(self):
+                return []
+
             def reserve(self, *, rho, delta, units, **_):
                 return Book(rho, delta, units, spent)
 
@@ -416,8 +423,8 @@ def test_a_top_count_that_nobody_pays_for_is_seen(trace, monkeypatch, kind):
 def test_a_threshold_one_lower_is_seen(trace, monkeypatch):
     within = Agreement.within
 
-    def lower(*given):
-        step = within(*given)
+    def lower(*given, **more):
+        step = within(*given, **more)
         return replace(step, threshold=step.threshold - 1)
 
     monkeypatch.setattr(Agreement, "within", staticmethod(lower))

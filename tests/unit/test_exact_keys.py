@@ -95,7 +95,7 @@ def counts(request, monkeypatch):
     """What is counted: keys alone, as without a ledger, or a top count before them."""
     if getattr(request, "param", "alone") == "alone":
 
-        def behind(rho, delta, stability, adjacency, keys):
+        def behind(rho, delta, stability, adjacency, keys, **_):
             return Ladder.of_keys(rho, delta, keys, stability, adjacency)
 
         monkeypatch.setattr(Ladder, "behind_top_count", staticmethod(behind))
@@ -108,7 +108,9 @@ def trace(monkeypatch):
     honest = Agreement.draw
 
     def noise(self, randomness):
-        return Noise(gaussian_pmf(self.sigma, math.ceil(12 * self.sigma)), randomness.choose)
+        return Noise(
+            gaussian_pmf(self.sigma, math.ceil(12 * self.sigma), fine=self.fine), randomness.choose
+        )
 
     def draw(self, held, randomness):
         found = [replace(one, count=one.count.value) for one in honest(self, held, randomness)]
@@ -200,7 +202,7 @@ def test_what_is_released_stands_in_a_document(trace):
 def test_the_sensitivity_of_one_key_is_seen(trace, monkeypatch):
     within = Agreement.within
 
-    def loud(rho, delta, stability, adjacency, keys=1):
+    def loud(rho, delta, stability, adjacency, keys=1, **_):
         return replace(within(rho * keys, delta, stability, adjacency, keys), rho=rho)
 
     monkeypatch.setattr(Agreement, "within", staticmethod(loud))
@@ -210,7 +212,7 @@ def test_the_sensitivity_of_one_key_is_seen(trace, monkeypatch):
 def test_the_tail_of_one_key_is_seen(trace, monkeypatch):
     within = Agreement.within
 
-    def lone(rho, delta, stability, adjacency, keys=1):
+    def lone(rho, delta, stability, adjacency, keys=1, **_):
         step = within(rho, delta, stability, adjacency, keys)
         return replace(step, delta=step.delta / keys)
 

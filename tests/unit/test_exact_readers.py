@@ -219,7 +219,7 @@ def test_a_limit_by_the_true_number_is_seen(monkeypatch):
     monkeypatch.setattr(
         tallies,
         "gaussian_pmf",
-        lambda sigma, *most: {0: 1.0} if sigma == 0.5 else noise(sigma, *most),
+        lambda sigma, *most, **more: {0: 1.0} if sigma == 0.5 else noise(sigma, *most, **more),
     )
     assert tallies.worst(tallies.counted(search=few), "b", **LIMITED) > 0.01
 
@@ -228,7 +228,9 @@ def test_a_limit_by_the_true_number_is_seen(monkeypatch):
 def test_two_labels_that_are_charged_as_one_are_seen(monkeypatch):
     within = Histogram.within
     monkeypatch.setattr(
-        Histogram, "within", staticmethod(lambda rho, n, most, *reach: within(rho, n, 1, *reach))
+        Histogram,
+        "within",
+        staticmethod(lambda rho, n, most, *reach, **more: within(rho, n, 1, *reach, **more)),
     )
     reader = ScriptedReader(letters)
     assert tallies.worst(tallies.tallied(most=2), "ab", reader=reader) > 0.01

@@ -124,6 +124,9 @@ def views(units, unit="u", kind=Read, **settings):
         llm = PrivateContextLLM(model, randomness=Coins(choose), **given)
 
         class Books:
+            def status(self):
+                return []
+
             def reserve(self, *, rho, units, **_):
                 books.append(Book(rho, units))
                 return books[0]
@@ -146,7 +149,8 @@ def enumerated_noise(monkeypatch):
 
     def draw(self, randomness):
         table = tables.setdefault(
-            self.sigma, list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma)).items())
+            self.sigma,
+            list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine).items()),
         )
         return randomness.choose(table)
 

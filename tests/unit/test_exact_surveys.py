@@ -109,11 +109,14 @@ def views(
         spent = dict.fromkeys([one.unit for one in said] + ["u", "delta"], 0.0)
 
         class Books:
+            def status(self):
+                return []
+
             def reserve(self, *, rho, delta, units, **_):
                 return Book(rho, delta, units, spent)
 
         def noise(self, randomness):
-            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma))
+            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine)
             return choose(list(pmf.items()))
 
         llm = PrivateContextLLM(SyntheticModel(3, lambda *_: [0.0] * 3), **{**MUCH, **settings})
@@ -262,8 +265,8 @@ def test_a_call_that_sees_two_units_is_seen_in_a_survey():
 def test_votes_that_are_charged_as_one_are_seen(monkeypatch):
     within = Histogram.within
 
-    def as_one(rho, labels, most, *reach):
-        return within(rho, labels, 1, *reach)
+    def as_one(rho, labels, most, *reach, **more):
+        return within(rho, labels, 1, *reach, **more)
 
     monkeypatch.setattr(Histogram, "within", staticmethod(as_one))
     assert worst("dog cat", vocabulary=WORDS, votes=2) > 0.1

@@ -87,7 +87,7 @@ def views(ask, words, unit=None, **settings):
         llm._ledger = Books()
 
         def noise(self, randomness):
-            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma))
+            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine)
             return choose(list(pmf.items()))
 
         with pytest.MonkeyPatch.context() as patch:
@@ -198,8 +198,8 @@ def test_a_number_of_units_that_nobody_pays_for_is_seen(monkeypatch):
 def test_two_labels_that_are_charged_as_one_are_seen(monkeypatch, accounting):
     within = Histogram.within
 
-    def as_one(rho, labels, most, *reach):
-        return within(rho, labels, 1, *reach)
+    def as_one(rho, labels, most, *reach, **more):
+        return within(rho, labels, 1, *reach, **more)
 
     monkeypatch.setattr(Histogram, "within", staticmethod(as_one))
     assert worst(tallied(most=2), "ab", accounting=accounting) > 0.1
@@ -208,7 +208,7 @@ def test_two_labels_that_are_charged_as_one_are_seen(monkeypatch, accounting):
 def test_a_changed_vote_that_is_charged_as_one_that_comes_is_seen(monkeypatch):
     within = Histogram.within
 
-    def as_come(rho, labels, most, stability, adjacency):
+    def as_come(rho, labels, most, stability, adjacency, **_):
         return within(rho, labels, most, stability, "add_or_remove_one")
 
     monkeypatch.setattr(Histogram, "within", staticmethod(as_come))

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
 from dpicl_rag.accounting import DELTA
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.server.admission import MOST_EPSILON
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.audits import Auditor
@@ -45,6 +46,8 @@ class Budget(BaseModel):
         delta: At which epsilon is given.
         period: After which it renews.
         strict: Refuse every answer once the public bound has reached it.
+        answers: How many answers share its part of delta for thresholds.
+        gaussian: For Gaussian noise alone, see `Ledger.set_budget`.
     """
 
     kind: Literal["corpus", "caller"]
@@ -53,6 +56,8 @@ class Budget(BaseModel):
     delta: float = Field(DELTA, gt=0, lt=1)
     period: Literal["lifetime", "day", "month", "year"] = "lifetime"
     strict: bool = False
+    answers: int = Field(SHARES.answers, ge=1)
+    gaussian: bool = False
 
 
 class AuditRequest(BaseModel):
@@ -124,6 +129,8 @@ def set_budget(body: Budget, parts: Using, owner: Owning) -> dict[str, Any]:
         delta=body.delta,
         period=body.period,
         strict=body.strict,
+        answers=body.answers,
+        gaussian=body.gaussian,
     )
     every = {(one.kind, one.name): one for one in service.ledger.status()}
     return service.owned_budget(every[body.kind, body.name], body.delta)

@@ -77,7 +77,7 @@ def llm(**settings):
     return PrivateContextLLM(model, max_tokens=8, **settings)
 
 
-def views(words, unit=None, *, booked=False, **settings):
+def views(words, unit=None, *, booked=False, statuses=(), **settings):
     """Distribution of all that is released, with what unit ``u`` paid where a ledger books it."""
     corpus = corpus_of(words, unit)
 
@@ -85,6 +85,9 @@ def views(words, unit=None, *, booked=False, **settings):
         spent = dict.fromkeys([*[f"other {at}" for at in range(len(words))], "u", "delta"], 0.0)
 
         class Books:
+            def status(self):
+                return statuses
+
             def reserve(self, *, rho, delta, units, **_):
                 return Book(rho, delta, units, spent)
 
@@ -144,7 +147,9 @@ def test_noise_of_half_the_scale_is_seen(monkeypatch, booked):
         "dpicl_rag.mechanisms.value_counts.DiscreteLaplace", lambda epsilon: pure(2 * epsilon)
     )
     monkeypatch.setattr(
-        DiscreteGaussian, "within", staticmethod(lambda rho, far: within(rho, far / 2))
+        DiscreteGaussian,
+        "within",
+        staticmethod(lambda rho, far, **given: within(rho, far / 2, **given)),
     )
     ladder._of_values.cache_clear()
     if booked:

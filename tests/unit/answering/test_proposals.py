@@ -295,7 +295,7 @@ def test_experts_that_name_the_same_confirm_it(monkeypatch, naming, found, confi
     paid = []
 
     class Book:
-        def pay(self, most, unit_rho, places, *, delta):
+        def pay(self, most, unit_rho, places, *, delta, drawn):
             paid.append((unit_rho, delta))
 
     spend = IndividualFilter(

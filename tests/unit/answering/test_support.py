@@ -79,7 +79,7 @@ def chance(support: SupportCount, agreeing: int) -> float:
     """Exact probability of \"supported\"."""
     reach = math.ceil(8 * support.noise.sigma)
     line = 3 * support.noise.sigma
-    pmf = gaussian_pmf(support.noise.sigma, reach)
+    pmf = gaussian_pmf(support.noise.sigma, reach, fine=support.noise.fine)
     return math.fsum(p for noise, p in pmf.items() if agreeing + noise > line)
 
 
@@ -112,7 +112,9 @@ def test_the_price_covers_what_one_unit_moves_and_half_of_it_does_not(sensitivit
 
     def loss(order: float, before: int) -> float:
         """Renyi divergence of the noisy count of two neighbours, over its zCDP line."""
-        pmf = gaussian_pmf(support.noise.sigma, math.ceil(10 * support.noise.sigma))
+        pmf = gaussian_pmf(
+            support.noise.sigma, math.ceil(10 * support.noise.sigma), fine=support.noise.fine
+        )
         moved = {x + sensitivity: p for x, p in pmf.items()}
         total = math.fsum(moved[x] ** order * pmf[x] ** (1 - order) for x in pmf if x in moved)
         return math.log(total) / (order - 1) / order
@@ -130,7 +132,7 @@ class Book:
 
     paid: tuple[float, ...] = ()
 
-    def pay(self, most, unit_rho, places, *, delta):
+    def pay(self, most, unit_rho, places, *, delta, drawn):
         assert delta == 0.0
         self.paid = tuple(unit_rho)
 
@@ -141,7 +143,7 @@ def verdicts(others: int, unit: bool, monkeypatch) -> dict[tuple[bool, float], f
     noise, units = plan.support.noise, others + unit
 
     def run(choose):
-        table = list(gaussian_pmf(noise.sigma, math.ceil(8 * noise.sigma)).items())
+        table = list(gaussian_pmf(noise.sigma, math.ceil(8 * noise.sigma), fine=noise.fine).items())
         monkeypatch.setattr(type(noise), "draw", lambda self, randomness: choose(table))
         book = Book()
         limits = torch.full((units,), plan.rho, dtype=torch.float64)

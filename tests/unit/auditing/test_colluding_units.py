@@ -82,8 +82,8 @@ def test_a_threshold_of_one_is_found(monkeypatch, request, path):
         request.getfixturevalue("several_keys")
     within = Agreement.within
 
-    def low(*arguments):
-        return replace(within(*arguments), threshold=1)
+    def low(*arguments, **more):
+        return replace(within(*arguments, **more), threshold=1)
 
     monkeypatch.setattr(Agreement, "within", staticmethod(low))
     found = audit(colluding=(1,))

@@ -77,6 +77,8 @@ def test_json_of_show(cli):
         "threshold_delta": 2.5e-6,
         "threshold_delta_spent": 0.0,
         "threshold_delta_remaining": 2.5e-6,
+        "threshold_answers": 2500,
+        "gaussian": False,
         "answer_rho": pytest.approx(epsilon_to_rho(8, REST)),
         "answer_epsilon": 8.0,
         "answers_left": 0,
@@ -91,6 +93,15 @@ def test_json_of_show(cli):
         "budget refuses them.",
     }
     assert (caller["kind"], caller["name"], caller["budget_rho"]) == ("caller", "ann", None)
+
+
+def test_a_budget_for_gaussian_noise_and_for_few_answers(cli):
+    given = ("--corpus", "mail", "--epsilon", "4", "--gaussian", "--answers", "200")
+    (row,) = json.loads(cli("budget", "set", *given, "--json").stdout)["budgets"]
+    assert (row["gaussian"], row["threshold_answers"]) == (True, 200)
+    assert row["budget_rho"] == epsilon_to_rho(4, REST, gaussian=True)
+    assert row["budget_epsilon"] == pytest.approx(4)
+    assert row["answer_rho"] == epsilon_to_rho(8, REST, gaussian=True)
 
 
 def test_a_part_of_delta_is_set_apart_for_thresholds(cli):

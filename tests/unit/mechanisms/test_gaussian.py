@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -12,13 +13,21 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import discrete_noise, randomness
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
-from tests.support.scored_units import Choose, distribution, gaussian_pmf
+from tests.support.scored_units import Choose, distribution
 from tests.support.tried_coins import Again, Tried, given_an_end, ideal_bernoulli, one_round
 
 
 def seeded() -> Randomness:
     with pytest.warns(NotPrivateWarning):
         return SeededRandomness(7)
+
+
+def grid_pmf(sigma: float) -> dict[int, float]:
+    """The Gaussian on whole numbers."""
+    reach = math.ceil(12 * sigma)
+    weights = {x: math.exp(-x * x / (2 * sigma * sigma)) for x in range(-reach, reach + 1)}
+    total = math.fsum(weights.values())
+    return {x: weight / total for x, weight in weights.items()}
 
 
 @pytest.mark.parametrize("sigma", [0.3, 0.7, 1.0, 2.5, 3.0])
@@ -41,9 +50,47 @@ def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None
         return DiscreteGaussian(sigma).draw(Tried(choose))
 
     found = given_an_end(distribution(lambda choose: one_round(run, choose)))
-    pmf = gaussian_pmf(sigma, math.ceil(12 * sigma))
+    pmf = grid_pmf(sigma)
     for x in range(-math.ceil(6 * sigma), math.ceil(6 * sigma) + 1):
         assert found[x] == pytest.approx(pmf[x], rel=1e-9)
+
+
+def rounded(sigma: float, grain: int, monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
+    """The law of the noise, rounded from a grid of so many parts."""
+    law: dict[int, float] = Counter()
+    monkeypatch.setattr(discrete_noise, "_GRID", grain)
+    for x, chance in grid_pmf(sigma * grain).items():
+        monkeypatch.setattr(discrete_noise, "discrete_gaussian", lambda *_, x=x: x)
+        law[DiscreteGaussian(sigma, fine=True).draw(Randomness())] += chance
+    return law
+
+
+def dearest(law: dict[int, float]) -> float:
+    """The least mu for which a count with such noise on it is mu-GDP, where a unit moves it by 1.
+
+    The best tests between neighbours say "there" from some noisy count on. Randomised between two
+    of them they lie on straight lines, and a Gaussian trade-off curve, which is convex, is below
+    all of these where it is below their ends (docs/privacy.md, "Budgets for Gaussian noise").
+    """
+    quantiles, above = [], 0.0
+    for x in sorted(law, reverse=True):
+        above += law[x]
+        if 1e-12 < above < 0.5:
+            quantiles.append(stats.norm.isf(above))
+    # Both tails are alike, and the quantile of "0 or more" is that of "1 or more" below 0.
+    return max(2 * quantiles[-1], -float(np.diff(quantiles).min(initial=0.0)))
+
+
+@pytest.mark.parametrize("sigma", [0.5, 0.8, 1.0, 2.0, 5.0])
+def test_on_a_fine_grid_it_is_as_private_as_the_continuous_gaussian(
+    sigma: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of odd numbers of parts none lies halfway between two whole numbers.
+    for parts in (1, 3, 9, 27):
+        more = dearest(rounded(sigma, parts, monkeypatch)) * sigma - 1
+        assert more == pytest.approx(1 / (24 * (sigma * parts) ** 2), rel=0.5)
+    monkeypatch.undo()
+    assert discrete_noise._GRID >= 2**24
 
 
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 7.5])
@@ -51,7 +98,7 @@ def test_gaussian_by_chi_square(sigma: float) -> None:
     draws = 4_000
     noise, coins = DiscreteGaussian(sigma), seeded()
     counts = Counter(noise.draw(coins) for _ in range(draws))
-    pmf = gaussian_pmf(sigma, math.ceil(12 * sigma))
+    pmf = grid_pmf(sigma)
     inside = [x for x in pmf if pmf[x] * draws >= 5]
     observed = [counts[x] for x in inside]
     expected = [pmf[x] * draws for x in inside]
@@ -73,7 +120,7 @@ def test_rho_bounds_the_divergence_of_neighbours_and_is_met(sigma: float) -> Non
         logs = [-(order * x * x + (1 - order) * (x - 1) ** 2) / (2 * sigma**2) for x in reach]
         divergence = (math.log(math.fsum(map(math.exp, logs))) - log_total) / (order - 1)
         assert divergence <= order * rho + 1e-9
-    # At a whole order the bound is met: the shifted sum runs over the same whole numbers.
+    # At a whole order the bound is met: the shifted sum runs over the same points of a grid.
     assert divergence == pytest.approx(4 * rho, rel=1e-6)
 
 
@@ -104,3 +151,18 @@ def test_equal_scales_are_equal_noise():
     assert DiscreteGaussian(2.5) == DiscreteGaussian(2.5) != DiscreteGaussian(2.6)
     assert len({DiscreteGaussian(2.5), DiscreteGaussian(2.5)}) == 1
     assert DiscreteGaussian(2.5) != 2.5
+    assert DiscreteGaussian(2.5) != DiscreteGaussian(2.5, fine=True)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 4.7, 40.0])
+def test_the_tail_of_a_fine_grid_is_exact_and_rounded_up(
+    sigma: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law, far = rounded(sigma, 64, monkeypatch), math.ceil(6 * sigma)
+    noise = DiscreteGaussian(sigma, fine=True)
+    for least in (-3, 0, 1, 2, far):
+        exact = math.fsum(chance for x, chance in law.items() if x >= least)
+        point = 1 + (max(0, least) / sigma + 1) / (32 * sigma)  # of that grid
+        assert exact <= noise.tail(least) <= exact * point + 1e-300
+    monkeypatch.undo()
+    assert noise.tail(far) == pytest.approx(stats.norm.sf((far - 0.5) / sigma), rel=1e-5)
