@@ -28,6 +28,7 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from dpicl_rag.retrieval.stored_record import NO_UNIT
+from dpicl_rag.stores.unit_on_record import note_unit
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
@@ -368,8 +369,8 @@ class TestStores:
 
     def test_a_collection_keeps_its_privacy_unit(self, tmp_path):
         store = chroma_store(tmp_path, TEXTS, ["ann", "bob", "ann"])
-        for _ in range(2):
-            private_retriever(store, unit_field="patient", threshold=0.3)
+        private_retriever(store, unit_field="document", threshold=0.3)  # puts nothing on record
+        note_unit(store._collection, "patient")
         with pytest.raises(CorpusError, match="is the same patient, not one document"):
             private_retriever(store, unit_field="document", threshold=0.3)
         store.add_texts(["Gus has zingpocket disease."], [{"patient": "gus"}])

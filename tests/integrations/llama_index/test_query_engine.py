@@ -38,6 +38,7 @@ from dpicl_rag.retrieval import (
     TopK,
     TopKRetriever,
 )
+from dpicl_rag.stores.unit_on_record import note_unit
 from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine
 from llama_index_dpicl_rag.vector_indexes import embedder_of, private_retriever
 from tests.integrations.llama_index.support import (
@@ -352,8 +353,9 @@ def test_what_is_no_retriever_is_refused(tiny_model, source) -> None:
 
 def test_a_collection_keeps_its_privacy_unit(tiny_model, index) -> None:
     llm = private_llm(tiny_model)
-    for _ in range(2):
-        PrivateQueryEngine(llm, index, unit_field="sender")
+    PrivateQueryEngine(llm, index)  # puts nothing on record
+    note_unit(index.vector_store.client, "sender")
+    PrivateQueryEngine(llm, index, unit_field="sender")
     with pytest.raises(CorpusError, match="is the same sender, not the same document_id"):
         PrivateQueryEngine(llm, index)
 
