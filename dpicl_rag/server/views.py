@@ -33,6 +33,8 @@ def scope_view(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
         "period": one.period.value,
         "renews_on": None if one.renews_on is None else one.renews_on.isoformat(),
         "strict": one.strict,
+        "gaussian": one.gaussian,
+        "threshold_answers": one.answers,
         "standing": standing(one, price, delta),
     }
 

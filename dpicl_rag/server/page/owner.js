@@ -59,12 +59,15 @@ async function atEnd({ kind, state, corpus, result }) {
 submits("budgets", "budgets-error", async () => {
   const [kind, ...name] = byId("scope").value.split(" ");
   const epsilon = byId("epsilon").value;
+  const answers = byId("answers").value;
   await post("v1/owner/budgets", {
     kind,
     name: name.join(" "),
     epsilon: epsilon === "" ? null : Number(epsilon),
     period: byId("period").value,
     strict: byId("strict").checked,
+    gaussian: byId("gaussian").checked,
+    ...(answers === "" ? {} : { answers: Number(answers) }),
   });
   await changed();
 });
