@@ -23,6 +23,7 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.loaders import load
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, ThresholdRetriever
+from dpicl_rag.stores.unit_on_record import note_unit
 from tests.unit.conftest import HashingEmbedder, units_of
 
 SECRET = "plover-39"
@@ -318,9 +319,12 @@ class TestCollectionsOfOthers:
             made.add(["r1"], embeddings=embedder.embed(["x"]), documents=["x"], metadatas=fields)
             yield made
 
-    def test_the_first_unit_stays(
+    def test_the_unit_on_record_stays(
         self, collection: chromadb.Collection, embedder: HashingEmbedder
     ) -> None:
+        Corpus.from_collection(collection, unit_field="ward", embedder=embedder)
+        assert collection.metadata == {"of": "them", "hnsw:space": "cosine"}
+        note_unit(collection, "patient")
         for _ in range(2):
             corpus = Corpus.from_collection(collection, unit_field="patient", embedder=embedder)
             assert units_of(corpus) == ["p1"]
