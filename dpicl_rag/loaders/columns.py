@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -35,6 +36,13 @@ _DATE = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01])")
 _FEWEST = 8  # rows, from which a column's values are looked at
 _ROWS_A_PERSON = 20
 _SHARE = 0.9
+
+
+def header_as_written(said: str | None, delimiter: str | None = None) -> int | list[str] | None:
+    """Where the names of columns are, in words: the number of a line, or the names."""
+    if said is None or said.isdecimal():
+        return None if said is None else int(said)
+    return next(csv.reader([said], delimiter=delimiter or ","))
 
 
 def is_doubtful(cells: Sequence[str]) -> bool:
