@@ -157,11 +157,22 @@ class Service:
             caller: Who asks.
             request: The question.
             on_progress: As for ``PrivateContextLLM.stream``.
+
+        Raises:
+            Refusal: It is a chat client's own task, asked of documents.
         """
         served = self.corpus(name, caller)
         if served is None:
             whole = {"question": _conversation(request), "turns": ()}
             request = request.model_copy(update=whole)
+        elif _is_clients_task(request.question):
+            raise Refusal(
+                400,
+                "this is a client's task about a chat, such as its title or tags, and would be "
+                f"paid for as a question; give the client the model {PUBLIC!r} for its tasks",
+                code="client_task",
+                param="messages",
+            )
         documents = [] if served is None else served.documents
         return self._llm(name, served, caller).begin(request, documents, on_progress=on_progress)
 
@@ -313,6 +324,12 @@ class Service:
         if self._answers is not None:
             self._answers.close()
         self.ledger.close()
+
+
+def _is_clients_task(question: str | None) -> bool:
+    """True of how Open WebUI asks for titles, tags, follow-ups and completions of a chat."""
+    text = question or ""
+    return text.lstrip().startswith("### Task:") and "<chat_history>" in text
 
 
 def _conversation(request: Request) -> str:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import count
 from typing import TypeVar
 
@@ -97,6 +98,7 @@ def distribution(run: Callable[[Choose], Outcome], least: float = 0.0) -> dict[O
     return dict(found)
 
 
+@lru_cache(maxsize=256)  # exact tests ask the same for every outcome
 def gaussian_pmf(sigma: float, reach: int, *, fine: bool = False) -> dict[int, float]:
     """Gaussian noise on -reach..reach: on whole numbers, or rounded to them from a fine grid."""
 

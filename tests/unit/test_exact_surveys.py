@@ -163,6 +163,8 @@ def test_a_sample_of_units_is_paid_for(unit):
     assert worst(unit, sample=0.5) <= 1e-9
 
 
+@pytest.mark.heavy
+@pytest.mark.guard
 @pytest.mark.usefixtures("themes_alone")
 @pytest.mark.parametrize("unit", ["dog", "dog cat", "nothing"])
 def test_units_that_are_counted_by_theme_are_paid_for(unit):

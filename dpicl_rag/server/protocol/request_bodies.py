@@ -24,9 +24,6 @@ _LIMITED: dict[str, Any] = {
     "labels": Annotated[list[PublicText], Field(max_length=256)],
 }
 
-# How Open WebUI asks for titles, tags, follow-ups and completions of a chat.
-_TASK, _TURNS_WITHIN = "### Task:", "<chat_history>"
-
 B = TypeVar("B", bound=BaseModel)
 
 
@@ -191,13 +188,5 @@ def conversation(
     question = plain(turns[-1].text) if turns and turns[-1].role == "user" else ""
     if not question.strip():
         raise Refusal(400, "the last message must be a user's question", param=param)
-    if question.lstrip().startswith(_TASK) and _TURNS_WITHIN in question:
-        raise Refusal(
-            400,
-            "this is a client's task about a chat, such as its title or tags, and would be paid "
-            "for as a question; give the client another model for its tasks",
-            code="client_task",
-            param=param,
-        )
     before = [(_SPEAKERS[m.role], plain(m.text)) for m in turns[:-1] if m.text.strip()]
     return "\n".join(system) or None, tuple(before), question

@@ -202,7 +202,7 @@ def ledger(tmp_path: Path) -> Any:
 class NoNoise:
     rho = 1 / 18
 
-    def __init__(self, sigma: float) -> None:
+    def __init__(self, sigma: float, *, fine: bool = False) -> None:
         self.sigma = sigma
 
     def draw(self, randomness: Randomness) -> int:

@@ -192,8 +192,8 @@ def test_a_unit_with_little_left_says_little(monkeypatch):
     plan = short_plan(LONG, topics_per_unit=1)
     original = Account.__init__
 
-    def poor(self, rho, units, reservation=None):
-        original(self, 0.01, units, reservation)
+    def poor(self, rho, units, reservation=None, **kind):
+        original(self, 0.01, units, reservation, **kind)
 
     monkeypatch.setattr(Account, "__init__", poor)
     assert long_divergence(monkeypatch, plan, ("alpha",)) <= 0.01 * (1 + ROUNDING)
