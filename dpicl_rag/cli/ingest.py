@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -147,7 +146,6 @@ def ingest(
     if not sources:
         raise typer.BadParameter("name what is to be read", param_hint="PATH")
     options.at_most_one({"--header": header, "--no-header": no_header or None})
-    names = False if no_header else _header(header, delimiter)
     if anew and unit is None:
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
     if not (no_ledger or yes):
@@ -157,7 +155,9 @@ def ingest(
     from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_account import is_address
     from dpicl_rag.loaders import load
+    from dpicl_rag.loaders.columns import header_as_written
 
+    names = False if no_header else header_as_written(header, delimiter)
     if any(map(is_address, sources)):
         tables = {"--anew": anew or None, "--text-field": text_field, "--key-field": key_field}
         tables |= {"--header": header, "--no-header": no_header or None, "--delimiter": delimiter}
@@ -253,13 +253,6 @@ def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> N
             "another name or, where this is that corpus again, go on under what is left of its "
             "budget with --yes"
         )
-
-
-def _header(given: str | None, delimiter: str | None) -> int | list[str] | None:
-    """Where the names of columns are, as it was written: the number of a line, or the names."""
-    if given is None or given.isdecimal():
-        return None if given is None else int(given)
-    return next(csv.reader([given], delimiter=delimiter or ","))
 
 
 def _chosen_unit(report: LoadReport, *, yes: bool) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_ONE_NAME = re.compile(r"[a-z_]\w*")
 _MOST_SEARCHED = 30
 # What looks like a person's key or name, written in a cell.
 _PERSONAL = re.compile(
@@ -36,6 +38,13 @@ _ROWS_A_PERSON = 20
 _SHARE = 0.9
 
 
+def header_as_written(said: str | None, delimiter: str | None = None) -> int | list[str] | None:
+    """Where the names of columns are, in words: the number of a line, or the names."""
+    if said is None or said.isdecimal():
+        return None if said is None else int(said)
+    return next(csv.reader([said], delimiter=delimiter or ","))
+
+
 def is_doubtful(cells: Sequence[str]) -> bool:
     """Test for a first row that is more likely a record, or a title, than names of columns.
 
@@ -44,12 +53,19 @@ def is_doubtful(cells: Sequence[str]) -> bool:
     said = [cell.strip() for cell in cells]
     said = said[bool(said) and not said[0] :]  # pandas leaves the name of its index out
     filled = [cell for cell in said if cell]
-    if len(said) > 1 and (len(filled) == 1 or 2 * len(filled) < len(said)):
+    # One cell alone is what a title is. That of a table of one column is as programs write names.
+    if len(filled) == 1 and (len(said) > 1 or not _is_name_alone(filled[0])):
+        return True
+    if 2 * len(filled) < len(said):
         return True
     values = [cell for cell in filled if _VALUE.fullmatch(cell)]
     # Tables of figures have a column for each year.
     years = [cell for cell in values if _YEAR.fullmatch(cell)]
     return len(values) > len(years) or (bool(years) and said[0] in years)
+
+
+def _is_name_alone(cell: str) -> bool:
+    return bool(_ONE_NAME.fullmatch(cell)) or cell.lower() in TEXT_FIELDS
 
 
 def header_line(rows: Iterable[tuple[int, Sequence[str]]]) -> int | None:
@@ -60,6 +76,17 @@ def header_line(rows: Iterable[tuple[int, Sequence[str]]]) -> int | None:
         if len(cells) > 1 and all(cell.strip() for cell in cells) and not is_doubtful(cells):
             return number
     return None
+
+
+def header_hint(rows: Iterable[tuple[int, Sequence[str]]]) -> str:
+    """What an error tells the owner of the line that `header_line` finds; nothing without one."""
+    line = header_line(rows)
+    return f"; line {line} looks like names: --header {line}" if line else ""
+
+
+def until_blank(cells: Sequence[str]) -> list[str]:
+    """The cells of a row up to the last that says something."""
+    return list(cells[: max((at for at, cell in enumerate(cells, 1) if cell), default=0)])
 
 
 def named(columns: Iterable[str]) -> list[str]:
@@ -163,11 +190,12 @@ def require_columns(columns: Sequence[str], options: Options) -> None:
     """
     for what, name in _asked(options).items():
         if name not in columns:
-            there = (
-                f"there are: {', '.join(map(repr, _few(columns)))}"
-                if columns
-                else "it is empty, or its first row, which names the columns, cannot be read"
-            )
+            if columns:
+                there = f"there are: {', '.join(map(repr, _few(columns)))}"
+            elif options.has_header:
+                there = "it is empty, or its first row, which names the columns, cannot be read"
+            else:
+                there = "no line names its columns: name them by --header NAME,NAME"
             raise ConfigurationError(f"the table has no column for the {what} {name!r}; {there}")
 
 

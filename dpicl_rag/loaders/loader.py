@@ -132,7 +132,8 @@ def load(
             in blanks, in how letters are composed, or as 5 and 5.0 do, are one.
         text_field: The column that holds the text of a table. By default a column called text,
             body, content or message, else all columns as lines ``name: value``. A spreadsheet is a
-            table where this, ``key_field`` or ``unit`` names a column, and else one document.
+            table where this, ``key_field`` or ``unit`` names a column, or ``path`` is it and
+            ``header`` is given; else it is one document.
         key_field: The column that names a row, so that an edited row stays the unit that it was.
             By default a column called id, _id, uuid, guid, record_id or row_id. Rows of one value
             are one unit, in whatever table they stand. A row without a key is known by its content:
@@ -301,7 +302,8 @@ def _items_of(source: SourceFile, options: Options) -> Iterator[LoaderItem]:
     if source.kind is None:
         raise UnreadableError(unsupported(source.path.name))
     file = os.fsencode(source.path.resolve())
-    as_rows = source.kind == "sheet" and options.names_column
+    said = options.names_column or (options.header is not None and source.folder is None)
+    as_rows = source.kind == "sheet" and said
     if source.kind in _ONE and not as_rows:
         exact = {"file": source.exact} if source.exact else {}
         file = re.sub(rb"(?i)\.gz$", b"", file)  # packed or not it is the same text

@@ -11,13 +11,14 @@ from dpicl_rag.loaders.characters import characters, characters_of, written
 from dpicl_rag.loaders.columns import (
     TEXT_FIELDS,
     are_known,
-    header_line,
+    header_hint,
     is_doubtful,
     named,
     numbered,
     repeats_of,
+    until_blank,
 )
-from dpicl_rag.loaders.delimited import DelimitedRow, DelimitedRows, whole_lines
+from dpicl_rag.loaders.delimited import DELIMITERS, DelimitedRow, DelimitedRows, whole_lines
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
     EMPTY,
@@ -131,9 +132,9 @@ def columns_in(cells: Sequence[str], options: Options) -> list[str]:
     Raises:
         UnreadableError: As `read_csv`.
     """
-    last = max((at for at, cell in enumerate(cells, 1) if cell), default=0)
-    columns = named(written(cell)[0] for cell in cells[:last]) if last <= MAX_FIELDS else []
-    _require_header(cells[:last], columns, options)
+    said = until_blank(cells)
+    columns = named(written(cell)[0] for cell in said) if len(said) <= MAX_FIELDS else []
+    _require_header(said, columns, options)
     return columns
 
 
@@ -156,15 +157,16 @@ def columns_of(stream: Stream, options: Options) -> list[str]:
     try:
         _require_header([characters(name)[0] for name in header.fields], columns, options)
     except UnreadableError as error:
-        line = header_line(_first_rows(rows))
-        hint = f"; line {line} looks like names: --header {line}" if line else ""
-        raise UnreadableError(f"{error}{hint}") from None
+        raise UnreadableError(f"{error}{header_hint(_first_rows(rows))}") from None
     return columns
 
 
 def _first_rows(rows: DelimitedRows) -> Iterator[tuple[int, list[str]]]:
     while row := rows.read(MAX_FIELDS):
-        yield row.line, [characters(field)[0] for field in row.fields]
+        fields = row.fields
+        if len(fields) == 1:  # a title above tells nothing of what stands between fields
+            fields = fields[0].split(max(DELIMITERS, key=fields[0].count))
+        yield row.line, [characters(field)[0] for field in fields]
 
 
 def read_jsonl(

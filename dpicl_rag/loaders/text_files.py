@@ -13,8 +13,18 @@ from dataclasses import replace
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.conversions import REASONS, Outcome, is_installed, row_in_words
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.loaders.characters import decode, fingerprint
-from dpicl_rag.loaders.columns import numbered, persons_of
+from dpicl_rag.loaders.columns import (
+    header_hint,
+    header_line,
+    is_doubtful,
+    named,
+    numbered,
+    persons_of,
+    require_columns,
+    until_blank,
+)
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
     BINARY,
@@ -45,6 +55,9 @@ _EMLX = re.compile(rb"\s*(\d{1,9})[ \t]*\r?\n")
 _GAP = re.compile(r"(?<=\S) {3,}")
 _SHORTEST_RULE = "-----"
 _FEWEST_COLUMNS = 2  # of a sheet that is a table
+
+SheetRow = tuple[int, list[str]]
+"""A row's number and its cells."""
 
 
 def read_text(stream: Stream, name: str, options: Options) -> Iterator[RecordOrSkipped]:
@@ -121,15 +134,19 @@ def read_sheet(stream: Stream, name: str, options: Options) -> Iterator[RecordOr
         yield Skipped(name, UNSAVED)
 
 
-def _persons_in(rows: Sequence[tuple[int, list[str]]]) -> Sequence[str]:
-    """The columns of persons of a sheet, where its first row names columns."""
-    try:
-        columns = columns_in(rows[0][1], Options()) if len(rows) > 1 else []
-    except UnreadableError:
+def _persons_in(rows: Sequence[SheetRow]) -> Sequence[str]:
+    """The columns of persons of a sheet, whichever row names its columns, and where none does."""
+    below = [(number, until_blank(cells)) for number, cells in rows]
+    columns = numbered(max((len(cells) for _, cells in below), default=0))
+    start = header_line(below)
+    if below and len(first := below[0][1]) >= _FEWEST_COLUMNS and not is_doubtful(first):
+        start = below[0][0]
+    if start is not None:
+        (_, header), *below = (row for row in below if row[0] >= start)
+        columns = named(header)
+    if not below or len(columns) < _FEWEST_COLUMNS:
         return ()
-    if len(columns) < _FEWEST_COLUMNS:
-        return ()
-    return persons_of(columns, [dict(zip(columns, row, strict=False)) for _, row in rows[1:]])
+    return persons_of(columns, [dict(zip(columns, row, strict=False)) for _, row in below])
 
 
 def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
@@ -144,36 +161,54 @@ def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
         A record for each row that is not blank, or why there is none.
 
     Raises:
-        UnreadableError: Nothing of the file can be read.
+        UnreadableError: Nothing of the file can be read, or no sheet has the columns asked for.
     """
     conversions = require_conversions("sheet", options)
     book = json.loads(converted("rows", stream.read(MAX_CONVERTED_BYTES + 1), conversions))
-    for number, sheet in enumerate(book["sheets"], 1):
-        place = f"{prefix}sheet {number}"
-        columns = options.given
-        rows = sheet
-        if options.has_header:
-            start = options.header if isinstance(options.header, int) else 1
-            rows = [row for row in sheet if row[0] >= start]
-            if not rows:
-                continue
-            (_, header), *rows = rows
-            try:
-                columns = columns_in(header, options)
-            except UnreadableError as error:
-                yield Skipped(place, str(error))
-                continue
-            if not columns:
-                yield Skipped(place, BAD_HEADER)
-                continue
+    tables: list[tuple[int, list[str], Sequence[SheetRow]]] = []
+    refused: list[Skipped] = []
+    for number, rows in enumerate(book["sheets"], 1):
+        try:
+            tables += [(number, *_table_in(rows, options))] if rows else []
+        except UnreadableError as error:
+            refused.append(Skipped(f"{prefix}sheet {number}", str(error)))
+    if refused and not tables:
+        raise UnreadableError(refused[0].reason)
+    yield from refused
+    for number, columns, rows in tables:
         for row, cells in rows:
             names = columns or numbered(len(cells))
-            entry = row_of(names, cells, f"{place}, row {row}", options)
+            entry = row_of(names, cells, f"{prefix}sheet {number}, row {row}", options)
             if number > 1 and isinstance(entry, Record):  # each sheet is a table of its own
                 entry = replace(entry, file=f" {number}")
             yield entry
     if book["unsaved"]:
         yield Skipped(f"{prefix}formulas", UNSAVED)
+
+
+def _table_in(rows: Sequence[SheetRow], options: Options) -> tuple[list[str], Sequence[SheetRow]]:
+    """The columns of a sheet, and the rows below their names.
+
+    Raises:
+        UnreadableError: They cannot be read, or lack one that was asked for. For the owner it says
+            which row may name them.
+    """
+    columns = options.given
+    if options.has_header:
+        start = options.header if isinstance(options.header, int) else 1
+        (_, header), *rows = [row for row in rows if row[0] >= start] or [(start, [])]
+        try:
+            columns = columns_in(header, options)
+        except UnreadableError as error:
+            hint = header_hint((number, until_blank(cells)) for number, cells in rows)
+            raise UnreadableError(f"{error}{hint}") from None
+        if not columns:
+            raise UnreadableError(BAD_HEADER)
+    try:
+        require_columns(columns, options)
+    except ConfigurationError as error:
+        raise UnreadableError(str(error)) from None
+    return columns, rows
 
 
 def require_conversions(kind: FileFormat, options: Options) -> Conversions:

@@ -42,11 +42,13 @@ class Unit:
         unit: What is protected as one.
         text_field: Column that holds a table's text.
         key_field: Column that names a table's rows.
+        header: Where the names of a table's columns are.
     """
 
     unit: str | None = None
     text_field: str | None = None
     key_field: str | None = None
+    header: int | list[str] | None = None
 
 
 @dataclass

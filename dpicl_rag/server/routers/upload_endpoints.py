@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.loaders.columns import header_as_written
 from dpicl_rag.server.admission import MOST_EPSILON
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.dependencies import Owning, ServerParts, Using
@@ -26,7 +27,7 @@ FORM_BYTES = 64 * 1024
 """Bytes of a form, beside the file."""
 
 _FIELD_LETTERS = 256
-_FIELDS = ("corpus", "epsilon", "unit", "text_field", "key_field")
+_FIELDS = ("corpus", "epsilon", "unit", "text_field", "key_field", "header")
 _SCHEMA = {
     "type": "object",
     "required": ["corpus", "file"],
@@ -116,7 +117,8 @@ async def _received(
         if status != 400:
             raise
         raise _wrong("send a form of the kind multipart/form-data", None) from None
-    return path, Unit(**fields)
+    header = header_as_written(fields.pop("header"))
+    return path, Unit(**fields, header=header)
 
 
 def _corpus(name: str | None) -> str:

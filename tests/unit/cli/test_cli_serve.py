@@ -16,6 +16,7 @@ import pytest
 
 from dpicl_rag import Document, Ledger
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.errors import ConfigurationError
 from tests.support.bucket_embedder import BucketEmbedder
 
 ROOT = Path(__file__).parents[3]
@@ -100,3 +101,13 @@ def test_what_cannot_be_listened_on_is_said_in_one_line(refused):
 
 def test_a_file_of_keys_that_is_named_and_not_there_opens_nothing_to_all(refused, tmp_path):
     assert "there is no key file" in refused("--keys", str(tmp_path / "kyes.sqlite"))
+
+
+@pytest.mark.parametrize("sites", [(), ("https://chat.example", "http://localhost:3000")])
+def test_sites_whose_pages_may_ask_are_those_that_are_named(refused, monkeypatch, sites):
+    def app(**parts):
+        raise ConfigurationError(f"named: {[*parts['origins']]}")
+
+    monkeypatch.setattr("dpicl_rag.server.app.create_app", app)
+    options = [word for site in sites for word in ("--allow-origin", site)]
+    assert f"named: {[*sites]}" in refused(*options)

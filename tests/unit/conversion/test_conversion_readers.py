@@ -164,6 +164,27 @@ def test_sheets_are_lines_or_rows(conversions: Conversions) -> None:
     )
 
 
+def test_a_binary_workbook_is_read(conversions: Conversions) -> None:
+    book = made.xlsb([["who", "note"], ["Ann", 5.0], ["Bo", "yes"]])
+    assert conversions.convert("sheet", book) == b"who | note\nAnn | 5\nBo | yes"
+
+
+def test_a_chart_on_a_sheet_of_its_own_says_nothing(conversions: Conversions) -> None:
+    book = made.xlsx([["words"]], [["more"]])
+    with zipfile.ZipFile(io.BytesIO(book)) as there:
+        links = there.read("xl/_rels/workbook.xml.rels").decode()
+    charted = links.replace(
+        '/worksheet" Target="worksheets/s', '/chartsheet" Target="chartsheets/s', 1
+    )
+    chart = '<chartsheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"/>'
+    changed = {"xl/_rels/workbook.xml.rels": charted, "xl/chartsheets/sheet1.xml": chart}
+    # A sheet keeps its number.
+    assert json.loads(conversions.convert("rows", made.edited(book, changed)))["sheets"] == [
+        [],
+        [[1, ["more"]]],
+    ]
+
+
 def test_damaged_and_locked_sheets(conversions: Conversions) -> None:
     assert outcome(conversions, "sheet", made.xlsx(TABLE)[:-100]) is Outcome.DAMAGED
     assert outcome(conversions, "rows", b"words") is Outcome.DAMAGED

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.errors import LoaderError
+from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.languages.person_names import is_person
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.records import JSON_OBJECT, UNSAVED
@@ -22,7 +22,13 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("table", "line"), [(RECORDS, None), (TITLED, 4), ("Report,\na,b\n", 2), ("a@b.org\n", None)]
+    ("table", "line"),
+    [
+        *((RECORDS, None), (TITLED, 4), ("Report,\na,b\n", 2), ("a@b.org\n", None)),
+        # A title that is one cell, as no delimiter stands in it.
+        (TITLED.replace(";;", ""), 4),
+        ("Account\nDay;Payer\n3.6.2024;Ida\n", 2),
+    ],
 )
 def test_a_first_row_that_is_none_of_names_is_asked_about(
     tmp_path: Path, table: str, line: int | None
@@ -30,13 +36,16 @@ def test_a_first_row_that_is_none_of_names_is_asked_about(
     path = written(tmp_path, "t.csv", table)
     with pytest.raises(LoaderError, match="--no-header") as caught:
         load(path)
-    assert ("--header 4" in str(caught.value)) == (line == 4)
+    hint = f"line {line} looks like names: --header {line}"
+    assert ("looks like names" in str(caught.value)) == (hint in str(caught.value)) == bool(line)
     assert not any(word in str(caught.value) for word in ("Ida", "lamp", "Account", "a@b"))
     (skipped,) = load(tmp_path).report.skipped  # in a folder it stops no other
     assert skipped.position == "t.csv"
 
 
-@pytest.mark.parametrize("names", ["year,2019,2020", ",a,b", "a,b,", "Kunde Nr. 1,x", "text"])
+@pytest.mark.parametrize(
+    "names", ["year,2019,2020", ",a,b", "a,b,", "Kunde Nr. 1,x", "Text", "note"]
+)
 def test_names_are_taken(tmp_path: Path, names: str) -> None:
     assert load(written(tmp_path, "t.csv", f"{names}\nx,y\n" if "," in names else f"{names}\nx\n"))
 
@@ -144,6 +153,38 @@ def test_a_sheet_asks_as_a_table_does(tmp_path: Path) -> None:
     assert [one.unit for one in load(tmp_path / "t.xlsx", unit="patient").documents] == ["P1", "P2"]
     letter = written(tmp_path, "u.xlsx", made.xlsx([["Dear client"], ["hello"]]))
     assert load(letter).report.persons == ()
+
+
+def test_a_sheet_with_a_title_is_asked_about_and_refused_as_a_table_is(tmp_path: Path) -> None:
+    rows = [["Account"], ["June"], ["Day", "Payer"], ["3.6.", "Ida"], ["4.6.", "Olaf"]]
+    path = written(tmp_path, "t.xlsx", made.xlsx(rows))
+    assert load(path).report.persons == ("Payer",)
+    with pytest.raises(LoaderError, match="line 3 looks like names: --header 3"):
+        load(path, unit="Payer")
+    assert [one.unit for one in load(path, header=3, unit="Payer").documents] == ["Ida", "Olaf"]
+    with pytest.raises(LoaderError, match=r"no column for the privacy unit 'Pay'; .*'Payer'"):
+        load(path, header=3, unit="Pay")
+    # In a folder it stops no other, and a header is for that folder's tables.
+    (skipped,) = load(tmp_path, unit="Payer").report.skipped
+    assert "--header 3" in skipped.reason
+    assert load(tmp_path, header=1).report.persons == ("Payer",)
+
+
+def test_a_sheet_without_names_is_a_table_where_they_are_given(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.xlsx", made.xlsx([[7, "Ida", "lamp"], [8, "Olaf", "door"]]))
+    found = load(path, header=["id", "name", "text"])
+    assert [one.text for one in found.documents] == ["lamp", "door"]
+    assert found.report.persons == ("name",)
+    assert len(load(path, header=False).documents) == 2
+    payers = ["Ida Berg", "Olaf Dal", "Siv Lund", "Bo Ek"]
+    rows = [[n, payers[n % 4], "word"] for n in range(12)]
+    path = written(tmp_path, "t.xlsx", made.xlsx(rows))
+    assert load(path).report.persons == ("column 2",)
+
+
+def test_without_a_header_a_column_is_no_unit(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="--header NAME,NAME"):
+        load(written(tmp_path, "t.csv", RECORDS), header=False, unit="column 2")
 
 
 def edited(book: bytes, old: str, new: str) -> bytes:

@@ -89,6 +89,16 @@ def test_the_unit_is_the_owners_choice(owned):
     assert ended(owned)["result"]["units"] == 4
 
 
+@pytest.mark.parametrize(("header", "rows"), [("2", "Staff\nteam,text\n"), ("team,text", "")])
+def test_the_owner_says_where_the_names_of_columns_are(owned, header, rows):
+    rows += "".join(f"{n % 4},row {n}\n" for n in range(12))
+    upload(owned, rows)
+    assert "names of columns" in ended(owned)["error"]
+    upload(owned, rows, unit="team", header=header)
+    result = ended(owned)["result"]
+    assert (result["loaded"], result["units"]) == (12, 4)
+
+
 @pytest.mark.parametrize("field", ["unit", "text_field"])
 def test_a_column_without_a_name_is_refused(owned, tmp_path, field):
     answer = upload(owned, **{field: "  "})
