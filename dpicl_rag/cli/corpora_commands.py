@@ -222,17 +222,31 @@ def forget(
             "alone held together is separate again, and it stays out of the corpus.",
         ),
     ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="List the units that have a person in a field, by an address or a name, and "
+            "delete nothing: the owner chooses with --unit.",
+        ),
+    ] = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     ledger: options.LedgerPath = None,
     no_ledger: options.NoLedger = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Delete the texts of a privacy unit, or a message. What was spent stays spent."""
     from dpicl_rag.corpora import Corpus
 
-    options.at_most_one({"--unit": unit, "--message": message})
+    options.at_most_one({"--unit": unit, "--message": message, "--person": person})
+    if person is not None:
+        _show_units_of(person, name, path, embedder, as_json=as_json)
+        return
+    if as_json:
+        raise typer.BadParameter("is for --person", param_hint="--json")
     if unit is None and message is None:
-        raise typer.BadParameter("say what to forget", param_hint="--unit or --message")
+        raise typer.BadParameter("say what to forget", param_hint="--unit, --message or --person")
     with nullcontext() if no_ledger else data_folder.open_ledger(ledger) as book:
         if message is not None:
             with data_folder.open_own_corpus(name, path, embedder) as own:
@@ -248,6 +262,27 @@ def forget(
                 if book is not None:
                     book.forget_units(corpus.name, [unit])
     typer.echo(f"nothing of that {'unit' if message is None else 'message'} is in corpus {name}")
+
+
+def _show_units_of(
+    person: str, name: str, path: str | None, embedder: str | None, *, as_json: bool
+) -> None:
+    from dpicl_rag.corpora.units_of_person import units_of_person
+
+    with data_folder.open_corpus(name, path, embedder) as corpus:
+        found = units_of_person(corpus.records(), person)
+    if not found:
+        raise CorpusError(
+            f"no record of corpus {name} has that person in a field; nothing was deleted. Texts "
+            "are not looked at"
+        )
+    if as_json:
+        units = [{"unit": unit, "records": records} for unit, records in sorted(found.items())]
+        console.write_json({"corpus": name, "units": units})
+        return
+    for unit, records in sorted(found.items()):
+        typer.echo(f"{unit}  ({records} record{'s' * (records > 1)})")
+    console.note(f"Nothing was deleted: `dpicl-rag corpora forget {name} --unit UNIT` deletes one.")
 
 
 def _public(

@@ -163,7 +163,7 @@ def columns_of(stream: Stream, options: Options) -> list[str]:
 
 def _first_rows(rows: DelimitedRows) -> Iterator[tuple[int, list[str]]]:
     while row := rows.read(MAX_FIELDS):
-        fields: Sequence[bytes] = row.fields
+        fields = list(row.fields)
         if len(fields) == 1:  # a title above tells nothing of what stands between fields
             fields = fields[0].split(max(DELIMITERS, key=fields[0].count))
         yield row.line, [characters(field)[0] for field in fields]

@@ -195,6 +195,8 @@ class BudgetScope(ToolResult):
     period: str
     renews_on: str | None
     strict: bool
+    gaussian: bool
+    threshold_answers: int
     standing: str
     answers: int | None
     answers_left: int | None

@@ -84,6 +84,21 @@ def test_forget_says_what(cli, mail):
     assert len(texts(mail)) == 3
 
 
+def test_the_units_of_a_person_are_listed_and_none_is_deleted(cli, mail):
+    result = cli("corpora", "forget", mail, "--person", "O0")
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == 2
+    assert "Nothing was deleted" in result.stderr
+    listed = json.loads(cli("corpora", "forget", mail, "--person", "o0", "--json").stdout)
+    assert [one["records"] for one in listed["units"]] == [1, 1]
+    assert len(texts(mail)) == 3
+    missing = cli("corpora", "forget", mail, "--person", "nobody@x.example")
+    assert missing.exit_code == 1
+    assert missing.stderr.startswith("error: no record of corpus mail has that person")
+    assert cli("corpora", "forget", mail, "--unit", "a", "--person", "b").exit_code == 2
+    assert cli("corpora", "forget", mail, "--unit", "a", "--json").exit_code == 2
+
+
 def test_a_corpus_without_joins(cli, mail):
     result = cli("corpora", "joins", mail)
     assert (result.exit_code, result.stdout) == (0, "")
