@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import getaddresses
@@ -9,6 +10,8 @@ from typing import Any
 
 from dpicl_rag.normal_forms import normal_form
 from dpicl_rag.retrieval.stored_record import StoredRecord
+
+_ADDRESS = re.compile(r"[^\s<>()\[\],;:\"]+@[^\s<>()\[\],;:\"]+")
 
 
 def units_of_person(records: Iterable[StoredRecord], person: str) -> Counter[str]:
@@ -33,6 +36,8 @@ def _persons(fields: Mapping[str, Any]) -> Iterator[str]:
     for value in fields.values():
         if isinstance(value, str):
             yield _alike(value)
+            # Newer Pythons read none of a list that is not written by the rules.
+            yield from map(_alike, _ADDRESS.findall(value))
             for name, address in getaddresses([value]):
                 yield from filter(None, (_alike(name), _alike(address)))
 

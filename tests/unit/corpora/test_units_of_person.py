@@ -29,6 +29,17 @@ def test_a_person_is_in_the_units_whose_fields_say_so(person, units):
     assert units_of_person(RECORDS, person) == units
 
 
+@pytest.mark.parametrize(
+    "field",
+    ["Lee, Ann <ann@x.example>", "Bo <bo@x.example>; Ann <ANN@x.example>", "Ann (<ann@x.example>"],
+)
+def test_an_address_is_found_in_a_list_that_python_does_not_read(field, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.corpora.units_of_person.getaddresses", lambda _: [("", "")])
+    records = [StoredRecord("1", "t1", "", {"to": field})]
+    assert units_of_person(records, "ann@x.example") == {"t1": 1}
+    assert units_of_person(records, "n@x.example") == {}
+
+
 @pytest.mark.parametrize("left_out", range(len(RECORDS)))
 def test_other_units_are_listed_alike_without_one(left_out):
     gone = RECORDS[left_out].unit
