@@ -33,7 +33,8 @@ def enumerate_top_counts(monkeypatch, seen, *, cheaper=True):
         return known[self, drawn]
 
     def draw(self, held, randomness):
-        noise = gaussian_pmf(self.noise.sigma, math.ceil(REACH * self.noise.sigma))
+        reach = math.ceil(REACH * self.noise.sigma)
+        noise = gaussian_pmf(self.noise.sigma, reach, fine=self.noise.fine)
         with monkeypatch.context() as exact:
             exact.setattr(type(self.noise), "draw", lambda *_: 0)
             most = honest_top(self, held, randomness)

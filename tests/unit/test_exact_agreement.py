@@ -15,7 +15,6 @@ approximate zCDP (Bun, Steinke 2016, definition 8.1) with a charge that follows 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -30,9 +29,10 @@ from dpicl_rag.auditing.worst_models import SyntheticRows
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
-from dpicl_rag.mechanisms.private_counts import Agreed, Agreement, TopCount
+from dpicl_rag.mechanisms.private_counts import Agreed, Agreement
 from dpicl_rag.mechanisms.randomness import Randomness
 from tests.support.scored_units import distribution, gaussian_pmf
+from tests.support.top_counts import enumerate_top_counts
 from tests.unit.mechanisms.test_agreement import released
 from tests.unit.retrieval.test_private_distributions import deficit
 
@@ -116,16 +116,6 @@ def trace(monkeypatch):
     """What each count has released, in order; every outcome of it is a choice."""
     seen: list[tuple[str, int] | str | None] = []
     tables: dict = {}
-    honest_top, honest_after = TopCount.draw, Ladder.after
-    steps_left: dict = {}
-    same: dict = {}
-
-    def left(self, drawn):
-        if (self, drawn) not in steps_left:
-            steps = honest_after(self, drawn)
-            alike = tuple((step.threshold, step.rho) for step in steps)
-            steps_left[self, drawn] = same.setdefault(alike, steps)
-        return steps_left[self, drawn]
 
     def draw(self, held, randomness):
         keys = sorted(key for (key,) in held)
@@ -137,33 +127,13 @@ def trace(monkeypatch):
         seen.append(found)
         return [] if found is None else [Agreed(*found, within=1)]
 
-    def draw_top(self, keys, randomness):
-        most = honest_top(self, keys, Coins(lambda _: 0))
-        noise = gaussian_pmf(
-            self.noise.sigma, math.ceil(8 * self.noise.sigma), fine=self.noise.fine
-        )
-        return randomness, {most + shift: chance for shift, chance in noise.items()}
-
-    def after(self, count):
-        if isinstance(count, int):  # of a plan, which draws nothing
-            return honest_after(self, count)
-        # What it leaves to count is all that it shows.
-        randomness, law = count
-        chances: dict = defaultdict(float)
-        for drawn, chance in law.items():
-            chances[left(self, drawn)] += chance
-        steps = randomness.choose(list(chances.items()))
-        seen.append(str([(step.threshold, step.rho) for step in steps]))
-        return steps
-
     def noise(self, randomness):
         return randomness.choose(
             list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma), fine=self.fine).items())
         )
 
     monkeypatch.setattr(Agreement, "draw", draw)
-    monkeypatch.setattr(TopCount, "draw", draw_top)
-    monkeypatch.setattr(Ladder, "after", after)
+    enumerate_top_counts(monkeypatch, seen)
     monkeypatch.setattr(DiscreteGaussian, "draw", noise)
     return seen
 
