@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.answering.answers import begin_answer, plan_of_answer
@@ -45,25 +45,39 @@ if TYPE_CHECKING:
     from dpicl_rag.language_models.readers.reply_cache import ReplyCache
     from dpicl_rag.ledger import Ledger
 
+T = TypeVar("T")
+
 Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey
 """What a request is answered with: a DP output, and public numbers."""
 
 Planned = tuple[Plan[Any], int | None]
 """A plan, and about how many units are read for it; None where only the documents tell."""
 
+
+def _under_terms(
+    work: Callable[[Request, Documents, PrivateRun], T],
+) -> Callable[[Request, Documents, PrivateRun], T]:
+    """The same with the settings of what budgets pay for. An answer asks for them by itself."""
+
+    def on_terms(request: Request, documents: Documents, run: PrivateRun) -> T:
+        return work(request, documents, run.under_terms(corpus_name_of(documents)))
+
+    return on_terms
+
+
 _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "answer": lambda request, documents, run: begin_answer(request, documents, run).whole(),
-    "label": draw_label,
-    "count": count_units,
-    "tally": tally_units,
-    "survey": survey_units,
+    "label": _under_terms(draw_label),
+    "count": _under_terms(count_units),
+    "tally": _under_terms(tally_units),
+    "survey": _under_terms(survey_units),
 }
 _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "answer": plan_of_answer,
-    "label": plan_of_label,
-    "count": plan_of_count,
-    "tally": plan_of_tally,
-    "survey": plan_of_survey,
+    "label": _under_terms(plan_of_label),
+    "count": _under_terms(plan_of_count),
+    "tally": _under_terms(plan_of_tally),
+    "survey": _under_terms(plan_of_survey),
 }
 
 
@@ -200,8 +214,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             DPICLError: As in the method that its kind names.
         """
         release = _RELEASES[request.kind]
-        run = self._run(request, on_progress).under_terms(corpus_name_of(documents))
-        return release(request, documents, run)
+        return release(request, documents, self._run(request, on_progress))
 
     def begin(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None
@@ -343,7 +356,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             MissingDocumentsError: ``documents`` is None.
         """
         request = request or Request.of("answer")
-        run = self._run(request).under_terms(corpus_name_of(documents))
+        run = self._run(request)
         plan, aim = _PLANS[request.kind](request, documents, run)
         left = self.budget_left(run.booked_under(corpus_name_of(documents)))
         return replace(plan, budget_left=left, calls=None if run.reader is None else aim)

@@ -149,8 +149,7 @@ def gather(
     """
     candidates = search.search(*questions) if plan.individual else None
     units = None if candidates is None else candidates.units
-    gaussian = plan.gaussian and search.gaussian
-    account = _opened(partial(open_account, gaussian=gaussian), plan, units)
+    account = _opened(open_account, plan, units, gaussian=plan.gaussian and search.gaussian)
     thresholds = account.pays_thresholds(plan.threshold_delta)
     with ExitStack() as stack:
         stack.enter_context(account)
@@ -200,10 +199,14 @@ def _digested(
 
 
 def _opened(
-    open_account: partial[Account], plan: Plan[Charged], units: Sequence[str] | None
+    open_account: OpenAccount,
+    plan: Plan[Charged],
+    units: Sequence[str] | None,
+    *,
+    gaussian: bool,
 ) -> Account:
     """An account for all that an answer may cost, or for what its budget is kept as."""
-    opened = partial(open_account, units=units, delta=plan.threshold_delta)
+    opened = partial(open_account, units=units, delta=plan.threshold_delta, gaussian=gaussian)
     if units is None:
         first = plan.search_rho + plan.support_rho + plan.mechanism.rho
         return opened(rho=plan.rho, at_least=first)

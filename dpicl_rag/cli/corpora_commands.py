@@ -170,18 +170,12 @@ def adopt(
 @console.reported()
 def release(address: AddressArgument, ledger: options.LedgerPath = None) -> None:
     """Take the unit of a Chroma collection back, while nothing was spent under it."""
-    from dpicl_rag.stores.adoption import account_of
     from dpicl_rag.stores.adoption import release as take_back
 
-    name = account_of(address).name
     with data_folder.find_ledger(ledger) as book:
         every = [] if book is None else book.status()
-    if any((one.kind, one.name) == ("corpus", name) and one.spent for one in every):
-        raise CorpusError(
-            f"answers from {name!r} were paid for under its unit, so it stays: under another, who "
-            "has spent would begin anew"
-        )
-    former = take_back(address)
+    spent = {one.name for one in every if one.kind == "corpus" and one.spent}
+    former = take_back(address, spent.__contains__)
     typer.echo(f"{address} has no unit on record" + (f"; it was {former}" if former else ""))
 
 

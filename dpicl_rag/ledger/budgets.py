@@ -335,8 +335,7 @@ def least_remaining(
         corpus: Name of the corpus.
         caller: Who asks.
     """
-    mine = {("corpus", corpus), ("caller", caller)}
-    left = [status.remaining for status in every if (status.kind, status.name) in mine]
+    left = [one.remaining for one in _of(every, corpus, caller)]
     return min((rho for rho in left if rho is not None), default=None)
 
 
@@ -347,7 +346,7 @@ def least_unit_remaining(every: Iterable[ScopeStatus], corpus: str) -> float | N
         every: See `Ledger.status`.
         corpus: Name of the corpus.
     """
-    mine = [one.unit_remaining for one in every if (one.kind, one.name) == ("corpus", corpus)]
+    mine = [one.unit_remaining for one in _of(every, corpus, None)]
     return mine[0] if mine else None
 
 
@@ -359,10 +358,14 @@ def booking(every: Iterable[ScopeStatus], corpus: str, caller: str | None = None
         corpus: Name of the corpus.
         caller: Who asks.
     """
-    wanted = {("corpus", corpus), ("caller", caller)}
-    mine = [one.booking for one in every if (one.kind, one.name) in wanted]
+    mine = [one.booking for one in _of(every, corpus, caller)]
     shares = [one.threshold_delta for one in mine if one.threshold_delta is not None]
     return Booking(any(one.gaussian for one in mine), min(shares, default=None))
+
+
+def _of(every: Iterable[ScopeStatus], corpus: str, caller: str | None) -> list[ScopeStatus]:
+    wanted = {("corpus", corpus), ("caller", caller)}
+    return [one for one in every if (one.kind, one.name) in wanted]
 
 
 def is_budget(status: ScopeStatus, given: Budgets) -> bool:

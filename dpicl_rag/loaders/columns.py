@@ -40,8 +40,10 @@ _SHARE = 0.9
 
 def header_as_written(said: str | None, delimiter: str | None = None) -> int | list[str] | None:
     """Where the names of columns are, in words: the number of a line, or the names."""
-    if said is None or said.isdecimal():
-        return None if said is None else int(said)
+    if said is None:
+        return None
+    if said.isdecimal():
+        return int(said)
     return next(csv.reader([said], delimiter=delimiter or ","))
 
 

@@ -118,9 +118,9 @@ def record_of_mail(parsed: ParsedMail, position: str, options: Options) -> Recor
         position: Where it stands, for the report.
         options: With what converts attachments.
     """
-    attached, unread = read_attachments(parsed.attachments, options)
     if parsed.is_spam and not options.spam:
         raise UnreadableError(SPAM)
+    attached, unread = read_attachments(parsed.attachments, options)
     if not parsed.body and not parsed.metadata["subject"] and not attached:
         raise UnreadableError(EMPTY)
     return Record(

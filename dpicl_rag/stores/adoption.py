@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -93,12 +93,22 @@ def adopt(address: str, unit_field: str | None = None) -> str:
         return field
 
 
-def release(address: str) -> str | None:
+def release(address: str, has_spent: Callable[[str], bool]) -> str | None:
     """Take back what is on record as the unit of a collection, and give it back.
 
-    Whoever calls it makes sure that nothing was spent: else its units would begin anew.
+    Args:
+        address: See `CollectionAddress`.
+        has_spent: Whether answers from a corpus of this name were paid for.
+
+    Raises:
+        CorpusError: They were: under another unit, who has spent would begin anew.
     """
-    with _reached(address) as (_, collection):
+    with _reached(address) as (wanted, collection):
+        if has_spent(wanted.name):
+            raise CorpusError(
+                f"answers from {wanted.name!r} were paid for under its unit, so it stays: under "
+                "another, who has spent would begin anew"
+            )
         former = unit_on_record(collection)
         if former is not None:
             note_unit(collection, None)

@@ -11,7 +11,6 @@ import pytest
 from dpicl_rag import PrivateContextLLM, Rehearsal
 from dpicl_rag.answering import ladder, private_run
 from dpicl_rag.answering.canonical_form import SentenceVote
-from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import DeltaSpentError
@@ -19,13 +18,12 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms import privacy_filters
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
 from dpicl_rag.mechanisms.private_counts import Agreed
-from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.value_counts import ValueCounts
 from dpicl_rag.requests import Request
 from dpicl_rag.results import UNSUPPORTED
 from tests.support.scored_units import distribution
 from tests.support.top_counts import enumerate_top_counts
-from tests.unit.answering.test_whole_answers import END, SIZE, speech
+from tests.unit.answering.test_whole_answers import END, SIZE, one_sentence, speech
 from tests.unit.mechanisms.test_agreement import beyond
 from tests.unit.mechanisms.test_value_counts import released
 from tests.unit.retrieval.test_private_distributions import deficit
@@ -213,17 +211,7 @@ def test_what_stands_on_no_list_is_no_vote_and_pays_nothing(monkeypatch):
         return voting
 
     spend.pay_votes = pay_votes
-    whole = WholeAnswer(
-        plan.ladder,
-        spend,
-        Randomness(),
-        show=str,
-        lead="",
-        sentences=1,
-        most=8,
-        several=False,
-        only_agreement=True,
-    )
+    whole = one_sentence(plan.ladder, spend)
     keys = (("Yes",), ("it is",), ("24:30", "No"))
     said = [SentenceVote(None, own, frozenset(), frozenset()) for own in keys]
     assert whole._count([*said, None]) == []

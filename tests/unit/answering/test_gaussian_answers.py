@@ -112,3 +112,12 @@ def test_so_many_units_are_enough_nine_times_in_ten(terms, units):
         plan = answer_plan(config, DIRECT, search, 0, booked=True, keys=1)
         found.append(plan.units_to_agree)
     assert tuple(found) == units
+
+
+def test_an_answer_reads_the_terms_of_budgets_once_and_a_greeting_does_not(ledger, monkeypatch):
+    read, status = [], Ledger.status
+    monkeypatch.setattr(Ledger, "status", lambda self: read.append(1) or status(self))
+    llm(ledger=ledger, epsilon=1.0).answer(QUESTION, corpus_of(OTHERS))
+    assert len(read) == 1
+    llm(ledger=ledger, epsilon=1.0).answer("Hello!", corpus_of(OTHERS))
+    assert len(read) == 1

@@ -133,6 +133,21 @@ def test_a_unit_that_cannot_pay_does_not_vote():
     assert spend.rho == pytest.approx(0.4)
 
 
+def one_sentence(ladder, spend):
+    """A whole answer of one sentence, and no token behind it."""
+    return WholeAnswer(
+        ladder,
+        spend,
+        Randomness(),
+        show=str,
+        lead="",
+        sentences=1,
+        most=8,
+        several=False,
+        only_agreement=True,
+    )
+
+
 def test_every_count_is_of_those_who_pay_for_it(counted, monkeypatch):
     tops = []
 
@@ -144,17 +159,7 @@ def test_every_count_is_of_those_who_pay_for_it(counted, monkeypatch):
     ladder = Ladder.behind_top_count(0.5, 1e-6, DIRECT, Adjacency.ADD_OR_REMOVE_ONE)
     limits = torch.tensor([1.0, 0.0], dtype=torch.float64)
     spend = privacy_filters.IndividualFilter(limits, bound=1.0, worst=0.1)
-    whole = WholeAnswer(
-        ladder,
-        spend,
-        Randomness(),
-        show=str,
-        lead="",
-        sentences=1,
-        most=8,
-        several=False,
-        only_agreement=True,
-    )
+    whole = one_sentence(ladder, spend)
     said = SentenceVote("refund", ("refund",), frozenset(), frozenset())
     assert whole._count([said, said]) == []
     assert tops == [[("refund",)]]
