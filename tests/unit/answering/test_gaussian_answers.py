@@ -117,7 +117,8 @@ def test_so_many_units_are_enough_nine_times_in_ten(terms, units):
 def test_an_answer_reads_the_terms_of_budgets_once_and_a_greeting_does_not(ledger, monkeypatch):
     read, status = [], Ledger.status
     monkeypatch.setattr(Ledger, "status", lambda self: read.append(1) or status(self))
-    llm(ledger=ledger, epsilon=1.0).answer(QUESTION, corpus_of(OTHERS))
+    private = llm(ledger=ledger, epsilon=1.0)
+    private.run(Request.of("answer", question=QUESTION), corpus_of(OTHERS))
     assert len(read) == 1
-    llm(ledger=ledger, epsilon=1.0).answer("Hello!", corpus_of(OTHERS))
+    private.run(Request.of("answer", question="Hello!"), corpus_of(OTHERS))
     assert len(read) == 1
