@@ -90,7 +90,7 @@ class Request(BaseModel):
     )
     anyway: bool = Field(
         False,
-        description="Count also by a model that misreads yes and no too often by its rehearsal: "
+        description="Count also by a model that misreads too often by its rehearsal: "
         "the number is then wrong in a way that no interval holds.",
     )
     fresh: bool = Field(
@@ -144,7 +144,7 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "answer": ("question", "turns", "system", "max_tokens", "stop", "fresh"),
     "label": ("question", "labels", "method"),
     "count": ("question", "sample", "anyway", "fresh"),
-    "tally": ("question", "labels", "most", "by", "sample", "fresh"),
+    "tally": ("question", "labels", "most", "by", "sample", "anyway", "fresh"),
     "survey": ("question", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
 }
 """The fields of each kind."""

@@ -18,7 +18,7 @@ from hypothesis import settings
 from dpicl_rag.mechanisms import randomness
 from tests.support.dovecot import dovecot, dovecot_program  # noqa: F401
 from tests.support.postgres import postgres  # noqa: F401
-from tests.support.readings import SEEING
+from tests.support.readings import LABELLING, SEEING
 from tests.support.tiny_model import build_tiny_model
 
 # A machine that does other work beside is slow, and no fault.
@@ -121,7 +121,6 @@ def own_cache(tmp_path_factory, monkeypatch):
     for place in (
         "stores.cached_vectors.user_cache_dir",
         "rehearsal.kept_rehearsals.user_cache_path",
-        "rehearsal.kept_yes_or_no.user_cache_path",
     ):
         monkeypatch.setattr(f"dpicl_rag.{place}", lambda *_, **__: folder)
 
@@ -130,6 +129,7 @@ def own_cache(tmp_path_factory, monkeypatch):
 def seeing(monkeypatch):
     """Made-up models pass for such as can count: no test waits until they are rehearsed."""
     monkeypatch.setattr("dpicl_rag.surveys.tallies.yes_or_no_of", lambda _: SEEING)
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.labelling_of", lambda _: LABELLING)
 
 
 @pytest.fixture(scope="session")

@@ -93,7 +93,7 @@ def tally(
 ) -> None:
     """Count the units of a corpus that say each of several labels.
 
-    Noisy counts with intervals, as of `count`. Choose labels without looking at the documents.
+    Noisy counts with intervals, as of `count`; a model that cannot is refused. Choose labels without looking at the documents.
     """
     request = Request.of("tally", question=question, labels=label, **asking)
     options.at_least_two(label)
@@ -122,8 +122,8 @@ def tally(
         console.write_json(found.as_dict())
         return
     _print_bars(found.counts)
-    if not found.complete:
-        console.stdout().print(found.text.splitlines()[-1], style="yellow", soft_wrap=True)
+    for note in found.notes:
+        console.stdout().print(note, style="yellow", soft_wrap=True)
     _print_cost(found, answering)
 
 

@@ -1,8 +1,16 @@
 """The rehearsal of a language model on public documents, which finds out what it is fit for."""
 
-from dpicl_rag.rehearsal.kept_rehearsals import rehearsal_of
-from dpicl_rag.rehearsal.kept_yes_or_no import yes_or_no_of
+from dpicl_rag.rehearsal.kept_rehearsals import labelling_of, rehearsal_of, yes_or_no_of
+from dpicl_rag.rehearsal.labelling import Labelling
 from dpicl_rag.rehearsal.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.yes_or_no import Reading, YesOrNo
 
-__all__ = ["Reading", "Rehearsal", "YesOrNo", "rehearsal_of", "yes_or_no_of"]
+__all__ = [
+    "Labelling",
+    "Reading",
+    "Rehearsal",
+    "YesOrNo",
+    "labelling_of",
+    "rehearsal_of",
+    "yes_or_no_of",
+]

@@ -1,16 +1,19 @@
 """Kept rehearsals: a file for each model and version of the items, in the user's cache folder.
 
-That of the default model comes with the package, so that nobody waits for it.
+Those of the default model come with the package, so that nobody waits for them.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
+from typing import Any, Generic, TypeVar
 
 from platformdirs import user_cache_path
 from pydantic import TypeAdapter
@@ -19,14 +22,79 @@ from dpicl_rag.files.run_files import write_whole
 from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.readers.no_writer import NoWriter
+from dpicl_rag.rehearsal.labelling import Labelling, labelling_version
 from dpicl_rag.rehearsal.rehearsal import Rehearsal
 from dpicl_rag.rehearsal.rehearsal_items import items_version
 from dpicl_rag.rehearsal.rehearsing import rehearse
+from dpicl_rag.rehearsal.rehearsing_labelling import rehearse_labelling
+from dpicl_rag.rehearsal.rehearsing_yes_or_no import rehearse_yes_or_no
+from dpicl_rag.rehearsal.yes_or_no import YesOrNo, yes_or_no_version
 
-_AS_JSON = TypeAdapter(Rehearsal)
-_PACKAGED = TypeAdapter(dict[str, Rehearsal])
-_known: dict[Path, Rehearsal] = {}
+_known: dict[Path, Any] = {}
 _one_at_a_time = Lock()
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[T]):
+    """Rehearsals of a kind.
+
+    Attributes:
+        kind: What is kept.
+        packaged: The file of the default model's, in float32.
+        version: Of the items.
+        held: Rehearses a model.
+        whole: Whether what is kept can be what was held.
+    """
+
+    kind: type[T]
+    packaged: str
+    version: Callable[[], str]
+    held: Callable[[LanguageModel, Progress | None], T]
+    whole: Callable[[T], bool] = lambda _: True
+
+    def of(self, model: LanguageModel, on_progress: Progress | None) -> T:
+        """As it is kept, or held now."""
+        key = hashlib.sha256(f"{self.version()} {model.fingerprint}".encode()).hexdigest()
+        file = user_cache_path("dpicl-rag") / "rehearsals" / f"{key}.json"
+        with _one_at_a_time:
+            if file not in _known:
+                _known[file] = self._kept(file) or self._held(model, file, on_progress)
+            found: T = _known[file]
+            return found
+
+    def of_default_model(self) -> tuple[str, T]:
+        """The version of its items, and what is packaged."""
+        file = files("dpicl_rag.rehearsal").joinpath(self.packaged)
+        of_versions = TypeAdapter(dict[str, self.kind])  # type: ignore[name-defined]
+        [(version, found)] = of_versions.validate_json(file.read_bytes()).items()
+        return version, found
+
+    def _held(self, model: LanguageModel, file: Path, on_progress: Progress | None) -> T:
+        found = self.held(model, on_progress)
+        with suppress(OSError):  # then the next process rehearses again
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, TypeAdapter(self.kind).dump_json(found, indent=1))
+        return found
+
+    def _kept(self, file: Path) -> T | None:
+        """What is kept; None where there is nothing, or it is damaged."""
+        with suppress(OSError, ValueError):
+            found = TypeAdapter(self.kind).validate_json(file.read_bytes())
+            return found if self.whole(found) else None
+        return None
+
+
+_ANSWERS = _Kept(
+    Rehearsal,
+    "default_model.json",
+    lambda: items_version(),
+    rehearse,
+    lambda found: found.told > 0,
+)
+_YES_OR_NO = _Kept(YesOrNo, "default_yes_or_no.json", yes_or_no_version, rehearse_yes_or_no)
+_LABELLING = _Kept(Labelling, "default_labelling.json", labelling_version, rehearse_labelling)
 
 
 def rehearsal_of(model: LanguageModel, *, on_progress: Progress | None = None) -> Rehearsal:
@@ -41,39 +109,32 @@ def rehearsal_of(model: LanguageModel, *, on_progress: Progress | None = None) -
     """
     if not speaks(model) or isinstance(model, NoWriter):
         return Rehearsal()
-    if is_toy(model):
-        return packaged_rehearsal()[1]
-    file = _file_of(model)
-    with _one_at_a_time:
-        if file not in _known:
-            _known[file] = _kept(file) or _held(model, file, on_progress)
-        return _known[file]
+    return packaged_rehearsal()[1] if is_toy(model) else _ANSWERS.of(model, on_progress)
+
+
+def yes_or_no_of(model: LanguageModel, *, on_progress: Progress | None = None) -> YesOrNo:
+    """How a model is asked for yes or no; see `rehearsal_of`."""
+    return packaged_yes_or_no()[1] if is_toy(model) else _YES_OR_NO.of(model, on_progress)
+
+
+def labelling_of(model: LanguageModel, *, on_progress: Progress | None = None) -> Labelling:
+    """How a model is asked for labels; see `rehearsal_of`."""
+    return packaged_labelling()[1] if is_toy(model) else _LABELLING.of(model, on_progress)
 
 
 @cache
 def packaged_rehearsal() -> tuple[str, Rehearsal]:
     """The rehearsal of the default model, in float32, and the version of its items."""
-    file = files("dpicl_rag.rehearsal").joinpath("default_model.json")
-    [(version, found)] = _PACKAGED.validate_json(file.read_bytes()).items()
-    return version, found
+    return _ANSWERS.of_default_model()
 
 
-def _held(model: LanguageModel, file: Path, on_progress: Progress | None) -> Rehearsal:
-    found = rehearse(model, on_progress)
-    with suppress(OSError):  # then the next process rehearses again
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, _AS_JSON.dump_json(found, indent=1))
-    return found
+@cache
+def packaged_yes_or_no() -> tuple[str, YesOrNo]:
+    """That of yes and no."""
+    return _YES_OR_NO.of_default_model()
 
 
-def _kept(file: Path) -> Rehearsal | None:
-    """What is kept; None where there is nothing, or it is damaged."""
-    with suppress(OSError, ValueError):
-        found = _AS_JSON.validate_json(file.read_bytes())
-        return found if found.told else None
-    return None
-
-
-def _file_of(model: LanguageModel) -> Path:
-    key = hashlib.sha256(f"{items_version()} {model.fingerprint}".encode()).hexdigest()
-    return user_cache_path("dpicl-rag") / "rehearsals" / f"{key}.json"
+@cache
+def packaged_labelling() -> tuple[str, Labelling]:
+    """That of labels."""
+    return _LABELLING.of_default_model()

@@ -57,13 +57,17 @@ def rehearse_yes_or_no(model: LanguageModel, on_progress: Progress | None = None
         EngineUnavailableError: The engine does not answer.
     """
     # In a context of its own it is one step, which shares no pass with answers.
-    return Context().run(_rehearse, model, on_progress)
+    return Context().run(_rehearse, with_small_cache(model), on_progress)
+
+
+def with_small_cache(model: LanguageModel) -> LanguageModel:
+    """The model without a cache of its own, which is for documents that are asked again later."""
+    if isinstance(model, TransformersModel):
+        return model.with_cache(PrefixCache(memory=_CACHED))
+    return model
 
 
 def _rehearse(model: LanguageModel, on_progress: Progress | None) -> YesOrNo:
-    if isinstance(model, TransformersModel):
-        # Its own is for documents that are asked again later.
-        model = model.with_cache(PrefixCache(memory=_CACHED))
     first = questions()[::_EVERY]
     others = [question for question in questions() if question not in first]
     whole, done = len(first) * len(FORMS) + len(others), count(1)

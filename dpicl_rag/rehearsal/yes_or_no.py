@@ -29,7 +29,7 @@ _CLEAR = -1.0
 _TRUE = 2
 """Documents of the panel that may say yes to a clear question."""
 
-_TOKENS = 512
+TOKENS = 512
 """Most tokens of a public document that are read."""
 
 Form = Literal["worked", "plain"]
@@ -41,16 +41,16 @@ _PLAIN = PromptTemplate(
     user="Document:\n{document}\n\nQuestion: {question} Answer Yes or No.",
     examples=(),
 )
-_BICYCLE = "Hi Sam, the blue bicycle is gone from the yard. Did you lend it to anyone? Kit"
-_SOUP = (
+BICYCLE = "Hi Sam, the blue bicycle is gone from the yard. Did you lend it to anyone? Kit"
+SOUP = (
     "The soup kitchen opens at noon. Volunteers come an hour before. We still need two people who "
     "can peel."
 )
 _WORKED = (
-    Example(_BICYCLE, "Is it about a theft or a loss?", "Yes"),
-    Example(_BICYCLE, "Does the writer ask for a lift?", "No"),
-    Example(_SOUP, "Does the writer ask about a price?", "No"),
-    Example(_SOUP, "Are helpers wanted?", "Yes"),
+    Example(BICYCLE, "Is it about a theft or a loss?", "Yes"),
+    Example(BICYCLE, "Does the writer ask for a lift?", "No"),
+    Example(SOUP, "Does the writer ask about a price?", "No"),
+    Example(SOUP, "Are helpers wanted?", "Yes"),
 )
 FORMS: dict[Form, PromptTemplate] = {
     "worked": PromptTemplate(system=_PLAIN.system, user=_PLAIN.user, examples=_WORKED),
@@ -178,7 +178,7 @@ def odds(model: LanguageModel, form: Form, question: str, documents: Sequence[st
     prompt = FORMS[form].cut(model.tokenizer, question)
     tokens = label_tokens(model.tokenizer, LABELS, prompt.lead)
     longest = max(map(len, tokens))
-    most = prompt.allowance(model, _TOKENS, longest)
+    most = prompt.allowance(model, TOKENS, longest)
     inputs = [model.digest((text,), most) for text in (prompt.no_document, *documents)]
     rows = model.read(prompt.prefix, inputs, room=len(prompt.suffix) + longest)
     rows.extend(prompt.suffix)

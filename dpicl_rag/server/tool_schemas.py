@@ -158,6 +158,9 @@ class TallyResult(Cost):
     counts: dict[str, Range]
     shares: dict[str, Part]
     total: Range
+    read_right: ReadRight | None = Field(
+        description="Of documents that a label fits, and that it does not; as of a count."
+    )
     complete: bool
 
 

@@ -71,6 +71,7 @@ class CountsUnits(ABC):
         most: int = 1,
         by: ReadBy = "model",
         sample: float = 1.0,
+        anyway: bool = False,
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateTally:
@@ -85,6 +86,7 @@ class CountsUnits(ABC):
                 which a unit says the labels that it is nearest to. Vectors tell subjects apart and
                 take no time, and every unit pays.
             sample: As in ``count``.
+            anyway: As in ``count``; of labels.
             fresh: As in ``count``.
             on_progress: As in ``count``.
 
@@ -93,8 +95,8 @@ class CountsUnits(ABC):
                 than ``most``.
             BudgetExceededError: As in ``count``, also for the other errors.
         """
-        fields = {"labels": labels, "most": most, "by": by, "sample": sample, "fresh": fresh}
-        request = Request.of("tally", question=question, **fields)
+        fields = {"labels": labels, "most": most, "by": by, "sample": sample}
+        request = Request.of("tally", question=question, **fields, anyway=anyway, fresh=fresh)
         found: PrivateTally = self.run(request, documents, on_progress=on_progress)
         return found
 

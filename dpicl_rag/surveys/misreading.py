@@ -12,7 +12,7 @@ import math
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.rehearsal.yes_or_no import Reading
-from dpicl_rag.surveys.survey_results import INTERVAL, Estimate
+from dpicl_rag.surveys.survey_results import INTERVAL, Counted, Estimate
 
 
 def corrected(
@@ -49,3 +49,14 @@ def corrected(
     reach = INTERVAL * math.sqrt(variance) / reading.youden
     low, high = math.floor(said - reach), math.ceil(said + reach)
     return Estimate(round(said), max(0, low), high)
+
+
+def corrected_labels(counted: Counted, reading: Reading) -> list[Estimate]:
+    """The number of units of each label: to a label alone a unit says yes or no.
+
+    Args:
+        counted: Noisy counts of a tally; each unit says one label, so their sum is all units.
+        reading: How often a label is said of what it fits, and not of what it does not.
+    """
+    all_of_them = sum(counted.noisy), counted.noise, counted.noise_of_sum, reading, counted.rate
+    return [corrected(one, *all_of_them) for one in counted.noisy]

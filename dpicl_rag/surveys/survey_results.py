@@ -9,13 +9,24 @@ from html import escape
 from typing import Any
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.rehearsal.yes_or_no import Reading
+from dpicl_rag.rehearsal import Labelling, Reading
 from dpicl_rag.results import cost_of, notebook_table, privacy_rows
 
 LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""
 
 _LEFT_OUT = " Units that have spent their budget are not counted."
+
+
+def _holds(known: Reading | Labelling | None) -> str:
+    """What intervals are of, by what is known of how a model reads."""
+    if known is None:
+        return "noise alone, not what is misread"
+    return f"noise and misreading: the model {known.verdict}, by its rehearsal"
+
+
+def _rates(reading: Reading) -> dict[str, float]:
+    return {"yes": reading.yes.mean, "no": reading.no.mean}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +58,12 @@ class PrivateCount:
     @property
     def text(self) -> str:
         """A sentence, and what the interval holds."""
-        holds = "noise alone, not what is misread"
-        if self.reading is not None:
-            holds = f"noise and misreading: the model {self.reading.verdict}, by its rehearsal"
-        left_out = "" if self.complete else _LEFT_OUT
+        left_out, holds = "" if self.complete else _LEFT_OUT, _holds(self.reading)
         return f"{str(self.yes).capitalize()} say yes. The interval is of {holds}.{left_out}"
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
-        rates = None
-        if self.reading is not None:
-            rates = {"yes": self.reading.yes.mean, "no": self.reading.no.mean}
+        rates = None if self.reading is None else _rates(self.reading)
         beside = {"complete": self.complete, "from_memory": self.from_memory, **cost_of(self)}
         return {"text": self.text, "yes": asdict(self.yes), "read_right": rates, **beside}
 
@@ -79,6 +85,9 @@ class PrivateTally:
         rho: zCDP rho that it cost any unit at most, its search included.
         complete: Whether every unit could pay, by public numbers. Under individual accounting one
             that could not was left out, which no interval covers.
+        labelling: How often the model gives the right label, by its rehearsal, which ``counts`` are
+            corrected by; their intervals hold noise and misreading. None where they are not: they
+            hold noise alone.
         from_memory: Whether it was released before; it is free then.
     """
 
@@ -89,13 +98,20 @@ class PrivateTally:
     delta: float
     rho: float
     complete: bool = True
+    labelling: Labelling | None = None
     from_memory: bool = False
 
     @staticmethod
-    def of(question: str, labels: Sequence[str], counted: Counted) -> PrivateTally:
-        """The tally of noisy counts of labels."""
-        counts = dict(zip(labels, counted.estimates, strict=True))
-        return PrivateTally(question, counts, counted.total, *counted.cost)
+    def of(
+        question: str,
+        labels: Sequence[str],
+        counted: Counted,
+        labelling: Labelling | None = None,
+        estimates: Sequence[Estimate] | None = None,
+    ) -> PrivateTally:
+        """The tally of noisy counts of labels, or of what they are corrected to."""
+        counts = dict(zip(labels, estimates or counted.estimates, strict=True))
+        return PrivateTally(question, counts, counted.total, *counted.cost, labelling)
 
     @property
     def shares(self) -> dict[str, Share]:
@@ -108,7 +124,13 @@ class PrivateTally:
         shares = self.shares
         ordered = sorted(self.counts, key=lambda label: -self.counts[label].units)
         lines = [f"{name}: {self.counts[name]}, {shares[name].part:.0%}" for name in ordered]
-        return "\n".join(lines if self.complete else [*lines, _LEFT_OUT.strip()])
+        return "\n".join([*lines, *self.notes])
+
+    @property
+    def notes(self) -> list[str]:
+        """What the intervals hold, and what is left out."""
+        notes = [f"The intervals are of {_holds(self.labelling)}."]
+        return notes if self.complete else [*notes, _LEFT_OUT.strip()]
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
@@ -117,6 +139,7 @@ class PrivateTally:
             "counts": {label: asdict(count) for label, count in self.counts.items()},
             "shares": {label: asdict(share) for label, share in self.shares.items()},
             "total": asdict(self.total),
+            "read_right": None if self.labelling is None else _rates(self.labelling.reading),
             "complete": self.complete,
             "from_memory": self.from_memory,
             **cost_of(self),
@@ -340,8 +363,12 @@ class Counted:
     @property
     def total(self) -> Estimate:
         """Of their sum, whose noise is that of all of them."""
-        noise = DiscreteGaussian(math.sqrt(len(self.noisy)) * self.noise.sigma)
-        return Estimate.of(sum(self.noisy), noise, self.rate)
+        return Estimate.of(sum(self.noisy), self.noise_of_sum, self.rate)
+
+    @property
+    def noise_of_sum(self) -> DiscreteGaussian:
+        """Noise on the sum of all counts."""
+        return DiscreteGaussian(math.sqrt(len(self.noisy)) * self.noise.sigma)
 
     @property
     def cost(self) -> tuple[float, float, float, bool]:

@@ -35,7 +35,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.mechanisms.step import Step, rows_of
 from dpicl_rag.prompts import Prompt, label_tokens
-from dpicl_rag.rehearsal import Reading, yes_or_no_of
+from dpicl_rag.rehearsal import Labelling, Reading, labelling_of, yes_or_no_of
 from dpicl_rag.rehearsal.yes_or_no import LABELS
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
@@ -53,7 +53,7 @@ from dpicl_rag.surveys.count_plans import (
     tally_search,
     units_of_a_step,
 )
-from dpicl_rag.surveys.misreading import corrected
+from dpicl_rag.surveys.misreading import corrected, corrected_labels
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import Counted, Estimate, PrivateCount, PrivateTally
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words
@@ -97,11 +97,14 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     return remembered_or_released(memory, PrivateCount, request, shaping, run.config, release)
 
 
-def countable(reading: Reading, *, anyway: bool) -> Reading | None:
+R = TypeVar("R", Reading, Labelling)
+
+
+def countable(reading: R, *, anyway: bool) -> R | None:
     """A reading that counts are corrected by; None where there is none and they are made anyway.
 
     Args:
-        reading: How a model reads documents, at a question or at best.
+        reading: How a model reads documents, at a question or at best, or gives them labels.
         anyway: Whether a model that cannot count is to.
 
     Raises:
@@ -129,6 +132,7 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     """
     question, labels = request.asked(), request.labels
     memory = memory_of_counts(documents, run)
+    how: Labelling | None = None
     if request.read_by == "vectors":
         if len(labels) < 2:
             raise ConfigurationError("give at least two labels, none of them empty")
@@ -139,11 +143,18 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
         counts = partial(_nearest_labels, request, documents, run, embedder)
         read_by: tuple[object, ...] = (embedder.fingerprint,)
     else:
-        counts = partial(_counted, request, labels, documents, run)
-        read_by = _read_by(documents, run)
+        if run.reader is None:
+            run.prompt(question)  # a question without words is refused first
+            how = countable(labelling_of(run.model), anyway=request.anyway)
+        if request.most > 1:
+            how = None  # several labels of a unit are not rehearsed
+        counts = partial(_counted, request, labels, documents, run, how=how)
+        read_by = (how, *_read_by(documents, run))
 
     def release() -> PrivateTally:
-        return PrivateTally.of(question, labels, counts())
+        counted = counts()
+        estimates = None if how is None else corrected_labels(counted, how.reading)
+        return PrivateTally.of(question, labels, counted, how, estimates)
 
     shaping = (labels, request.most, request.sample, *read_by)
     return remembered_or_released(memory, PrivateTally, request, shaping, run.config, release)
@@ -304,12 +315,15 @@ def _counted(
     documents: Documents,
     run: PrivateRun,
     bins: int | None = None,
+    how: Labelling | None = None,
 ) -> Counted:
     """Noisy counts of the first ``bins`` labels, of all if None, by a model or a reader."""
     most = request.most
     plan_of = partial(tally_plan, labels=bins or len(labels), most=most)
     opinion = says_first if bins == 1 else partial(opinions, most=most)
     prompt = run.prompt(request.asked())
+    if how is not None:
+        prompt, opinion = how.prompt(run.model, request.asked(), labels), says_likeliest
     asked = _asked(request, labels, documents, run, prompt, opinion, plan_of)
     noisy = noisy_counts(asked.experts, asked.said, run.randomness)
     return Counted(noisy, asked.plan.mechanism.noise, asked.experts.rate, *asked.cost)
@@ -369,7 +383,15 @@ def opinions(step: Step, most: int = 1) -> torch.Tensor:
         Bool [n, labels]. A unit whose row is no distribution says none.
     """
     public, rows = step.public.double().cpu(), rows_of(step)[1:].double().cpu()
-    rows = torch.log_softmax(rows - public, dim=-1)
+    return _said(torch.log_softmax(rows - public, dim=-1), most)
+
+
+def says_likeliest(step: Step) -> torch.Tensor:
+    """The label that is likeliest by each unit's own row; labels are in the question."""
+    return _said(torch.log_softmax(rows_of(step)[1:].double().cpu(), dim=-1), 1)
+
+
+def _said(rows: torch.Tensor, most: int) -> torch.Tensor:
     labels = rows.shape[-1]
     ordered, places = rows.sort(dim=-1, descending=True, stable=True)
     said = ordered >= -math.log(labels) - _ROUNDING

@@ -1,6 +1,6 @@
 """Readings of yes and no as made-up models have them."""
 
-from dpicl_rag.rehearsal import Reading, YesOrNo
+from dpicl_rag.rehearsal import Labelling, Reading, YesOrNo
 from dpicl_rag.rehearsal.yes_or_no import MeasuredRate
 
 
@@ -20,3 +20,9 @@ GUESSING = _Known("plain", _GUESSING, _GUESSING)
 
 SEEING = _Known("plain", _SEEING, _GUESSING)
 """Of a model that can."""
+
+LABELLING = Labelling("plain", _SEEING)
+"""Of a model that can tally."""
+
+GUESSED_LABELS = Labelling("plain", _GUESSING)
+"""Of one that cannot."""

@@ -5,7 +5,7 @@ import torch
 
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.prompts import PromptTemplate
-from dpicl_rag.rehearsal import Reading, YesOrNo, kept_yes_or_no, yes_or_no_of
+from dpicl_rag.rehearsal import Reading, YesOrNo, kept_rehearsals, yes_or_no_of
 from dpicl_rag.rehearsal.rehearsing_yes_or_no import rehearse_yes_or_no
 from dpicl_rag.rehearsal.yes_or_no import FORMS, MeasuredRate, yes_or_no_version
 from dpicl_rag.rehearsal.yes_or_no_items import documents, panel, panel_names, questions
@@ -132,11 +132,11 @@ def test_what_is_said_of_it_names_both_rates():
 
 
 def test_it_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_yes_or_no, "user_cache_path", lambda _: tmp_path)
-    monkeypatch.setattr(kept_yes_or_no, "_known", {})
+    monkeypatch.setattr(kept_rehearsals, "user_cache_path", lambda _: tmp_path)
+    monkeypatch.setattr(kept_rehearsals, "_known", {})
     model = Reader(leaning)
     found = yes_or_no_of(model)
-    monkeypatch.setattr(kept_yes_or_no, "_known", {})
+    monkeypatch.setattr(kept_rehearsals, "_known", {})
     model.asked.clear()
     assert yes_or_no_of(model) == found
     assert model.asked == []
@@ -144,12 +144,12 @@ def test_it_is_kept(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b'{"form": "worked"}', b"[]"])
 def test_what_is_damaged_is_asked_anew(damage, tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_yes_or_no, "user_cache_path", lambda _: tmp_path)
-    monkeypatch.setattr(kept_yes_or_no, "_known", {})
+    monkeypatch.setattr(kept_rehearsals, "user_cache_path", lambda _: tmp_path)
+    monkeypatch.setattr(kept_rehearsals, "_known", {})
     found = yes_or_no_of(Reader(leaning))
     [file] = (tmp_path / "rehearsals").iterdir()
     file.write_bytes(damage)
-    monkeypatch.setattr(kept_yes_or_no, "_known", {})
+    monkeypatch.setattr(kept_rehearsals, "_known", {})
     assert yes_or_no_of(Reader(leaning)) == found
 
 
@@ -158,4 +158,4 @@ def test_the_default_model_is_known_and_cannot_count(default_model):
     found = yes_or_no_of(model)
     assert model.asked == []
     assert not found.clear.countable
-    assert kept_yes_or_no.packaged_yes_or_no()[0] == yes_or_no_version()
+    assert kept_rehearsals.packaged_yes_or_no()[0] == yes_or_no_version()

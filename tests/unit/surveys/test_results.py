@@ -42,6 +42,7 @@ def test_a_tally_is_a_list_with_the_most_frequent_first():
     assert found.text.splitlines() == [
         "refund: about 120 (110 to 130), 75%",
         "late: about 0 (0 to 9), 0%",
+        "The intervals are of noise alone, not what is misread.",
     ]
     html = found._repr_html_()
     assert html.index("refund") < html.index("late")
