@@ -71,8 +71,15 @@ def count_all(counts: Counts, options: argparse.Namespace) -> None:
             continue
         table.add_row(*row(question, true, found.yes))
     if not options.no_tally:
-        tally = llm.tally(counts.subject, list(counts.labels), documents)
-        for name, estimate in tally.counts.items():
+        labels = list(counts.labels)
+        try:
+            tally = llm.tally(counts.subject, labels, documents, anyway=options.anyway)
+        except ConfigurationError as refused:
+            console.print(f"{counts.subject}: refused: {refused}", markup=False)
+            told: Mapping[str, Estimate] = {}
+        else:
+            told = tally.counts
+        for name, estimate in told.items():
             table.add_row(*row(f"tally: {name}", counts.labels[name], estimate))
     console.print(table)
 

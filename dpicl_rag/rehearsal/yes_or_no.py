@@ -20,7 +20,7 @@ from dpicl_rag.rehearsal.yes_or_no_items import panel, version
 
 LABELS = ("Yes", "No")
 
-_LEAST = 0.5
+LEAST = 0.5
 """Of Youden's J, the least of a model whose counts can be corrected: at 0 it knows nothing."""
 
 _CLEAR = -1.0
@@ -109,7 +109,7 @@ class Reading:
     @property
     def countable(self) -> bool:
         """True where enough is seen for counts to be corrected."""
-        return self.youden >= _LEAST
+        return self.youden >= LEAST
 
     @property
     def verdict(self) -> str:

@@ -19,7 +19,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.retrieval import TopKRetriever
 from dpicl_rag.surveys import tallies
-from tests.support.readings import GUESSING, SEEING
+from tests.support.readings import GUESSED_LABELS, GUESSING, LABELLING, SEEING
 from tests.support.scored_units import ScoredUnits
 
 REFUNDS = [Document(f"refund please {n}", f"r{n}") for n in range(300)]
@@ -143,6 +143,27 @@ def test_a_model_that_cannot_count_is_refused_before_anything_is_paid(
         assert ledger.status()[0].spent == 0
         assert llm.count("refund?", REFUNDS[:5], anyway=True).reading is None
         assert ledger.status()[0].spent > 0
+
+
+def test_a_model_that_cannot_label_is_refused_before_anything_is_paid(
+    tiny_model, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tallies, "labelling_of", lambda _: GUESSED_LABELS)
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        ledger.set_budget(corpus="default", rho=10.0)
+        llm = PrivateContextLLM(tiny_model, ledger=ledger)
+        with pytest.raises(ConfigurationError, match=r"by='vectors'.*reader.*anyway=True") as said:
+            llm.tally("what?", ["a", "b"], REFUNDS[:5])
+        assert "\n" not in str(said.value)
+        assert ledger.status()[0].spent == 0
+        assert llm.tally("what?", ["a", "b"], REFUNDS[:5], anyway=True).labelling is None
+
+
+def test_a_tally_of_a_model_that_can_is_corrected_and_says_so(llm):
+    found = llm.tally("what?", ["a", "b"], REFUNDS[:40])
+    assert found.labelling == LABELLING
+    assert "noise and misreading: the model gives 90 in 100" in found.text
+    assert "noise alone" in llm.tally("what?", ["a", "b"], REFUNDS[:4], most=2).text
 
 
 def test_a_question_without_words_is_refused_before_a_model_is_rehearsed(llm, monkeypatch):
