@@ -139,6 +139,7 @@ def check(address: AddressArgument, as_json: options.AsJson = False) -> None:
         "dimension": "none" if found.dimension is None else str(found.dimension),
         "distance": found.distance,
         "unit": found.unit or "not on record",
+        **({"asked for": found.asked} if found.asked else {}),
         "could be the unit": ", ".join(found.candidates) or "none that several records share",
     }
     for label, value in lines.items():

@@ -36,6 +36,7 @@ class CollectionAccount:
     Attributes:
         name: Of the collection.
         unit: The field of the unit under which it was adopted; None where it was not.
+        asked: The field that the address names; None where it names none.
         records: How many there are.
         without_text: How many have no text, and so are never found.
         fields: By name, how many records have it; at most 30.
@@ -46,6 +47,7 @@ class CollectionAccount:
 
     name: str
     unit: str | None
+    asked: str | None
     records: int
     without_text: int
     fields: dict[str, int]
@@ -56,11 +58,15 @@ class CollectionAccount:
     @property
     def missing(self) -> tuple[str, ...]:
         """What keeps questions from it, a line each."""
-        lacks = self.records - self.fields.get(self.unit or "", 0)
+        field = self.unit if self.asked is None else self.asked
+        lacks = self.records - self.fields.get(field or "", 0)
         told = {
             "no unit is on record: `dpicl-rag corpora adopt`": self.unit is None,
-            f"{lacks:,} records without the unit {self.unit!r}": bool(
-                self.unit not in (None, "document") and lacks
+            f"the unit on record is {self.unit!r}, not {self.asked!r}": (
+                None not in (self.unit, self.asked) and self.unit != self.asked
+            ),
+            f"{lacks:,} records without the unit {field!r}": bool(
+                field not in (None, "document") and lacks
             ),
             f"{self.without_text:,} records without a text": bool(self.without_text),
             "no records": not self.records,
@@ -153,7 +159,8 @@ def account_of(address: str) -> CollectionAccount:
         space = (settings.get("hnsw") or settings.get("spann") or {}).get("space")
         return CollectionAccount(
             wanted.name,
-            wanted.unit_field or unit_on_record(collection),
+            unit_on_record(collection),
+            wanted.unit_field,
             records,
             without_text,
             dict(fields.most_common(_MOST)),

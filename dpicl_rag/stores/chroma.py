@@ -151,7 +151,7 @@ class ChromaCollection(ExactSource):
             require_kind(self.name, recorded, unit_field)
             with guarded():
                 require_field(collection, unit_field)
-        self.unit_field = unit_field
+        self.unit_field: str = unit_field
         self._refresh = refresh
         self._reach: Reach = reach or (lambda: nullcontext(collection))
         self._files: CachedVectors | None = None  # a collection in memory has none

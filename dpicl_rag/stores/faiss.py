@@ -76,7 +76,7 @@ class FaissVectors(ExactStore):
         self.embedder = embedder
         self._index = index
         self._entry = entry
-        self.unit_field = unit_field
+        self.unit_field: str = unit_field
         flat_part(index)
 
     def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:

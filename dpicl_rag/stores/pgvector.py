@@ -84,7 +84,7 @@ class PgVectors(ExactStore):
         self.embedder = embedder
         self._connect: Connect = connect if callable(connect) else connecting(connect)
         self._table = table
-        self.unit_field = unit_field
+        self.unit_field: str = unit_field
         if unit_field != "document" and unit_field not in table.columns and table.metadata is None:
             raise ConfigurationError(
                 f"the table has no metadata, and {unit_field!r} is not among its columns; name the "

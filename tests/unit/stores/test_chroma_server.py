@@ -182,8 +182,14 @@ def test_what_is_in_a_collection_is_its_owners_to_see(address: str, cache: Path)
     assert (found.records, found.unit) == (len(TEXTS), None)
     assert found.fields["who"] == len(TEXTS)
     assert any("corpora adopt" in line for line in found.missing)
+    asked = account_of(f"{address.partition('?')[0]}?unit=whom")
+    assert (asked.unit, asked.asked) == (None, "whom")
+    assert f"{len(TEXTS)} records without the unit 'whom'" in asked.missing
     adopt(address)
     assert account_of(address).unit == "who"
+    assert account_of(address.replace("who", "odd")).missing == (
+        "the unit on record is 'who', not 'odd'",
+    )
 
 
 def test_a_collection_of_another_model_is_refused_before_a_question(
