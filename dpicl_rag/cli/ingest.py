@@ -197,6 +197,8 @@ def ingest(
             f"nothing to read in {', '.join(sources)}: a table names its columns in its "
             "first row, and has a row for each record after it"
         )
+    if loaded.report.misread:
+        raise LoaderError(f"{', '.join(sources)}: {loaded.report.misread}")
     if unit is None and not public and corpus not in Corpus.names(path):
         unit = _chosen_unit(loaded.report, yes=yes)
         loaded = loaded if unit is None else read(unit)

@@ -43,6 +43,7 @@ NO_HEADER = (
     "them by --header LINE (1: this one is right), or name them by --header NAME,NAME, or say "
     "--no-header; in Python header=LINE, a list of names, or False"
 )
+NO_LINE = "it ends before the line that is to name its columns (--header LINE)"
 NO_SEPARATOR = "without a header a table is separated by commas, and this one is likely not; say so"
 UNSAVED = "formulas whose values were not saved with them; open the file and save it again"
 NO_KEY = "no value in the key field"
@@ -276,9 +277,20 @@ class LoadReport:
     illegible: int = 0
 
     @property
+    def misread(self) -> str:
+        """What shows that the columns of tables are named wrongly; empty where nothing does."""
+        if self.loaded or {one.reason for one in self.skipped} != {TOO_MANY_FIELDS}:
+            return ""
+        return (
+            "every row has more fields than there are names of columns; say which line names them "
+            "by --header LINE, or name them all"
+        )
+
+    @property
     def summary(self) -> str:
         """The unit, the columns that were read and those that were not, and lost letters."""
         said = [f"A unit is: {self.unit}."]
+        said += [f"Nothing was loaded: {self.misread}."] if self.misread else []
         said += [f"Text: {', '.join(self.text)}."] if self.text else []
         said += [f"Not read: {', '.join(self.unread)}."] if self.unread else []
         lost = "letters that cannot be read"

@@ -28,6 +28,7 @@ from dpicl_rag.loaders.records import (
     MAX_RECORD_BYTES,
     NESTED,
     NO_HEADER,
+    NO_LINE,
     NO_SEPARATOR,
     NOT_AN_OBJECT,
     NOT_JSON,
@@ -64,12 +65,15 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOr
         See ``loaders.delimited`` for what is damaged.
 
     Raises:
-        UnreadableError: Its first row is no row of names, and nobody said which one is.
+        UnreadableError: Its first row is no row of names, and nobody said which one is; or the
+            line that shall be one is not there.
     """
     rows = _rows(stream, options)
     if options.has_header:
         header = rows.read(MAX_FIELDS)
         if header is None:
+            if isinstance(options.header, int) and options.header > 1:
+                raise UnreadableError(NO_LINE)
             return
         if header.reason:
             yield Skipped(f"{prefix}line {header.line}", BAD_HEADER)

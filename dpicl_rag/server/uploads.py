@@ -161,6 +161,8 @@ class Uploads:
         self, job: Job, service: Service, embedder: Embedder, path: Path, unit: Unit
     ) -> dict[str, Any]:
         loaded = self._load(job, path, unit)
+        if loaded.report.misread:
+            raise LoaderError(f"{path.name}: {loaded.report.misread}")
         if unit.unit is None and job.corpus not in Corpus.names(self.path):
             self._ask_for_unit(job, loaded.report)
         job.at("Opening the corpus")

@@ -63,6 +63,31 @@ def test_the_owner_says_where_the_names_are(tmp_path: Path) -> None:
     assert [one.metadata["Payer"] for one in titled.documents] == ["Ida"]
 
 
+@pytest.mark.parametrize(("header", "above"), [(["No", "Who"], ""), (2, "Guests;\nNo,Who\n")])
+def test_too_few_names_are_said(tmp_path: Path, header: int | list[str], above: str) -> None:
+    path = written(tmp_path, "t.csv", f"{above}7,Ida,lamp\n8,Olaf,door\n")
+    report = load(path, header=header).report
+    assert report.loaded == 0
+    assert "more fields than there are names of columns" in report.misread
+    assert report.misread in report.summary
+    # A record that fits is loaded, whoever else is there, and the others are named one by one.
+    with path.open("a") as table:
+        table.write("9,Una\n")
+    grown = load(path, header=header).report
+    assert (grown.loaded, grown.misread, grown.skipped) == (1, "", report.skipped)
+    sheet = written(tmp_path, "t.xlsx", made.xlsx([[7, "Ida", "lamp"], [8, "Olaf", "door"]]))
+    assert load(sheet, header=["No", "Who"]).report.misread
+
+
+def test_a_line_beyond_the_table_names_no_columns(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.csv", RECORDS)
+    with pytest.raises(LoaderError, match="ends before the line that is to name its columns"):
+        load(path, header=9)
+    assert [one.position for one in load(tmp_path, header=9).report.skipped] == ["t.csv"]
+    with pytest.raises(LoaderError, match="cannot be read"):
+        load(written(tmp_path, "t.xlsx", made.xlsx([["No"], [8]])), header=9)
+
+
 def test_without_a_header_no_row_says_how_others_are_read(tmp_path: Path) -> None:
     rows = ["a;b;c,d\n", "1,2\n", "x,y,z,w\n"]
     for gone in range(1, len(rows)):
