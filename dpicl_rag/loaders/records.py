@@ -31,8 +31,9 @@ EMPTY = "empty"
 FOR_MACHINES = "a report for mail servers"
 JSON_ARRAY = "no whole JSON array; nothing of it is loaded"
 JSON_OBJECT = (
-    "one JSON object, not a list of them; save the list that it holds as a file of its own, or, "
-    "where it is one record, on a line of a file that ends in .jsonl"
+    "one JSON object, not a list of them; name the list that holds its records by --records NAME "
+    "(records= in Python), or, where it is one record, save it on a line of a file that ends in "
+    ".jsonl"
 )
 SPAM = "spam, trash or a draft by Gmail's labels; --spam, or spam=True, reads it"
 LINK = "a link, which is not followed; load what it leads to by its own path"
@@ -210,6 +211,7 @@ class Options:
         header: As there, and no names where it is False there.
         delimiter: As there.
         spam: As there.
+        records: As there.
     """
 
     unit: str | None = None
@@ -220,6 +222,7 @@ class Options:
     header: TableHeader = None
     delimiter: str | None = None
     spam: bool = False
+    records: str | None = None
 
     @property
     def has_header(self) -> bool:
@@ -316,7 +319,15 @@ class LoadResult:
 
 
 class UnreadableError(Exception):
-    """Nothing of a file is loaded; it says why."""
+    """Nothing of a file is loaded; it says why.
+
+    Attributes:
+        hint: What is told beside that to the owner who named the file itself.
+    """
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 def clean(text: str) -> str:

@@ -43,12 +43,14 @@ class Unit:
         text_field: Column that holds a table's text.
         key_field: Column that names a table's rows.
         header: Where the names of a table's columns are.
+        records: The list in a JSON object that holds the records.
     """
 
     unit: str | None = None
     text_field: str | None = None
     key_field: str | None = None
     header: int | list[str] | None = None
+    records: str | None = None
 
 
 @dataclass

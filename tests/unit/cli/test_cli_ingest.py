@@ -327,6 +327,15 @@ def test_a_header_that_fits_no_row_is_told_of_before_a_corpus_is_made(cli, home,
     assert Corpus.names() == []
 
 
+def test_the_list_of_records_is_named(cli, home):
+    (home / "t.json").write_text('{"cases": [{"text": "lamp"}, {"text": "door"}], "count": 2}')
+    refused = cli("ingest", str(home / "t.json"), "--corpus", "cases")
+    assert "it holds 'cases'" in refused.stderr
+    assert "--records" in cli("ingest", "imap://a@b", "--corpus", "c", "--records", "x").stderr
+    told = cli("ingest", str(home / "t.json"), "--corpus", "cases", "--records", "cases", "--json")
+    assert json.loads(told.stdout)["loaded"] == 2
+
+
 def test_a_name_whose_answers_were_paid_for_elsewhere_is_taken(cli, rows):
     with Ledger(data_folder.default_ledger()) as book:
         book.set_budget(corpus="facts", rho=0.03)
