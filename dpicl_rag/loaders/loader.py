@@ -68,7 +68,7 @@ from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_
 from dpicl_rag.loaders.text_files import (
     read_converted,
     read_eml,
-    read_html,
+    read_markup,
     read_rows,
     read_sheet,
     read_text,
@@ -86,7 +86,8 @@ _MANY: dict[FileFormat, _Reader] = {
 _ONE: dict[FileFormat, _Reader] = {
     "eml": read_eml,
     "text": read_text,
-    "html": read_html,
+    "html": partial(read_markup, "html"),
+    "calendar": partial(read_markup, "calendar"),
     **{kind: partial(read_converted, kind) for kind in CONVERTED},
     "sheet": read_sheet,
 }

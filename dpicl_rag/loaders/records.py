@@ -176,7 +176,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Unparsed:
-    """A message or an HTML file before it is parsed; see `dpicl_rag.loaders.parsing`.
+    """A message, an HTML file or a calendar before it is parsed; see `dpicl_rag.loaders.parsing`.
 
     Attributes:
         position: As that of its record.
@@ -187,7 +187,7 @@ class Unparsed:
     """
 
     position: str
-    kind: Literal["mail", "html"]
+    kind: Literal["mail", "html", "calendar"]
     raw: bytes
     file: str = ""
     exact: Mapping[str, str] = field(default_factory=dict)
