@@ -181,8 +181,8 @@ def load(
         for entry in _with_attachments(parsing.parsed(items, options)):
             entries.append(entry)
             tell()
-    records = [entry for entry in entries if isinstance(entry, Record)]
-    text, unread, persons = column_roles(records, options)
+    read = [entry for entry in entries if isinstance(entry, Record)]
+    text, unread, persons = column_roles(read, options)
     if text_field is not None:
         entries = _with_column(entries, text_field, NO_TEXT_FIELD)
     if key_field is not None:
@@ -196,8 +196,8 @@ def load(
             len(documents),
             tuple(item for item in placed if isinstance(item, Skipped)),
             joined,
-            columns_instead(records, options),
-            unit_in_words(records, unit),
+            columns_instead(read, options),
+            unit_in_words(read, unit),
             text,
             unread,
             persons,
