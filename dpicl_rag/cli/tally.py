@@ -93,7 +93,8 @@ def tally(
 ) -> None:
     """Count the units of a corpus that say each of several labels.
 
-    Noisy counts with intervals, as of `count`; a model that cannot is refused. Choose labels without looking at the documents.
+    Noisy counts with intervals, as of `count`; a model that cannot is refused. Choose
+    labels without looking at the documents.
     """
     request = Request.of("tally", question=question, labels=label, **asking)
     options.at_least_two(label)

@@ -8,14 +8,13 @@ way by which most public documents are given the label that fits.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import Example, Prompt, PromptTemplate
 from dpicl_rag.rehearsal.labelling_items import version
-from dpicl_rag.rehearsal.yes_or_no import BICYCLE, LEAST, SOUP, Form, Reading
+from dpicl_rag.rehearsal.yes_or_no import BICYCLE, SOUP, Form, Reading
 
 
 def listing(question: str, labels: Sequence[str]) -> str:
@@ -63,13 +62,8 @@ class Labelling:
 
     @property
     def countable(self) -> bool:
-        """True where enough is right for counts to be corrected, at most labels to come.
-
-        Labels differ more than questions of yes and no do: where some are hardly ever said, no
-        mean corrects the others. So its index counts less one standard deviation between them.
-        """
-        reading = self.reading
-        return reading.youden - math.sqrt(reading.yes.variance + reading.no.variance) >= LEAST
+        """True where enough labels are right for counts of them to be corrected."""
+        return self.reading.countable
 
     @property
     def verdict(self) -> str:

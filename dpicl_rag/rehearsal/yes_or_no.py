@@ -9,6 +9,7 @@ and both bars are those by which counts of public documents are nearest to the t
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -20,7 +21,7 @@ from dpicl_rag.rehearsal.yes_or_no_items import panel, version
 
 LABELS = ("Yes", "No")
 
-LEAST = 0.5
+_LEAST = 0.5
 """Of Youden's J, the least of a model whose counts can be corrected: at 0 it knows nothing."""
 
 _CLEAR = -1.0
@@ -108,8 +109,12 @@ class Reading:
 
     @property
     def countable(self) -> bool:
-        """True where enough is seen for counts to be corrected."""
-        return self.youden >= LEAST
+        """True where enough is seen for counts to be corrected, at most questions to come.
+
+        Where some are hardly ever read right, no mean corrects the others: so the index counts less
+        one standard deviation between them.
+        """
+        return self.youden - math.sqrt(self.yes.variance + self.no.variance) >= _LEAST
 
     @property
     def verdict(self) -> str:

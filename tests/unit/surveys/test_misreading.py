@@ -38,6 +38,11 @@ def test_a_model_that_is_always_right_leaves_the_noise():
     assert (found.units, found.low, found.high) == (30, 26, 34)
 
 
+def test_rates_that_differ_much_between_questions_are_no_correction():
+    assert reading(0.9, 0.95, of_yes=0.1**2).countable
+    assert not reading(0.9, 0.95, of_yes=0.4**2).countable
+
+
 def test_fewer_than_are_misread_are_none():
     found = corrected(2, 100, DiscreteGaussian(2.0), DiscreteGaussian(10.0), reading(0.9, 0.95))
     assert (found.units, found.low) == (0, 0)
