@@ -35,17 +35,21 @@ def show(
     The first time it is asked about public documents, which takes minutes. No private one is read.
     """
     from dpicl_rag.language_models.load_language_model import load_language_model
-    from dpicl_rag.rehearsal import rehearsal_of
+    from dpicl_rag.rehearsal import labelling_of, rehearsal_of
 
     with console.status("Loading the language model", quiet=quiet):
         model = load_language_model(name)
     with console.Bar("Rehearsing", quiet=quiet, counts=True, logged=True) as bar:
         found = rehearsal_of(model, on_progress=bar.update)
+        labels = labelling_of(model, on_progress=bar.update)
+    can = "may tally" if labels.countable else "tallies of labels are refused"
     if as_json:
         told = {"model": name, "verdict": found.verdict, "knows_silence": found.knows_silence}
+        told["labels"] = asdict(labels)
         console.write_json(told | asdict(found))
         return
     console.stdout().print(found.verdict, soft_wrap=True)
+    console.stdout().print(f"{labels.verdict}: {can}", soft_wrap=True)
     if found.by_language:
         console.stdout().print(_table(found))
 

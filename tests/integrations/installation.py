@@ -31,7 +31,7 @@ from dpicl_rag.server.settings import CorpusSettings
 from dpicl_rag.surveys import tallies
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
-from tests.support.readings import SEEING
+from tests.support.readings import LABELLING, SEEING
 from tests.support.scripted_model import ScriptedModel
 
 QUESTION = "When does the depot open?"
@@ -162,6 +162,7 @@ def an_installation(budget: float = BUDGET, model: Any = None) -> Iterator[Insta
         enter(mock.patch.object(data_folder, "load_embedder", return_value=small))
         enter(mock.patch.object(defaults, "default_model", return_value=made))
         enter(mock.patch.object(tallies, "yes_or_no_of", return_value=SEEING))
+        enter(mock.patch.object(tallies, "labelling_of", return_value=LABELLING))
         enter(fixed_coins(7))
         corpus = enter(closing(Corpus.create("notes", embedder=small)))
         corpus.add(DOCUMENTS)

@@ -40,7 +40,7 @@ from dpicl_rag.vision import classify_image
 from dpicl_research.vision_prototype import VisionPrototype
 from tests.support import digests
 from tests.support.images import ColourNetwork, an_image
-from tests.support.readings import SEEING
+from tests.support.readings import LABELLING, SEEING
 from tests.support.scripted_reader import ScriptedReader, document_of
 
 RECORDED = Path(__file__).with_name("behaviour_of_counts.json")
@@ -268,6 +268,7 @@ def found(name: str) -> object:
     with (
         warnings.catch_warnings(),
         mock.patch.object(tallies, "yes_or_no_of", return_value=SEEING),
+        mock.patch.object(tallies, "labelling_of", return_value=LABELLING),
     ):
         warnings.simplefilter("ignore", NotPrivateWarning)
         return run(*given, **settings)

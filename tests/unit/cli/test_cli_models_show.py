@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dpicl_rag.rehearsal import kept_rehearsals
+from tests.support.readings import LABELLING
 from tests.support.rehearsed_model import RehearsedModel, knowing
 
 VERDICT = (
@@ -20,6 +21,7 @@ def knows(monkeypatch, tmp_path):
     """The default model is one that knows silence, and nothing is kept yet."""
     model = RehearsedModel(knowing)
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: model)
+    monkeypatch.setattr("dpicl_rag.rehearsal.labelling_of", lambda *_, **__: LABELLING)
     monkeypatch.setattr(kept_rehearsals, "user_cache_path", lambda _: tmp_path)
     monkeypatch.setattr(kept_rehearsals, "_known", {})
     return model
@@ -28,8 +30,9 @@ def knows(monkeypatch, tmp_path):
 def test_the_verdict_and_a_row_for_each_language(cli, knows):
     done = cli("models", "show", "--quiet")
     assert (done.exit_code, done.stderr) == (0, "")
-    verdict, *table = done.stdout.splitlines()
+    verdict, labels, *table = done.stdout.splitlines()
     assert verdict == VERDICT
+    assert labels.endswith("none that does not: may tally")
     rows = [line.split() for line in table if line.strip()][2:]
     assert [row[0] for row in rows] == ["en", "de", "fr", "es", "it", "all"]
     assert " ".join(rows[-1]) == "all 42 of 42 21 of 21 21 of 21"
@@ -44,6 +47,7 @@ def test_a_toy_is_called_one(cli):
 def test_all_numbers_are_in_the_json(cli, knows):
     done = cli("models", "show", "--json", "--quiet")
     told = json.loads(done.stdout)
+    assert told.pop("labels")["form"] == LABELLING.form
     german = told.pop("by_language")["de"]
     assert told == {
         "model": None,
