@@ -9,6 +9,7 @@ import signal
 import ssl
 import sys
 import time
+import typing
 import zlib
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,9 @@ from hypothesis import settings
 from dpicl_rag.mechanisms import randomness
 from tests.support.dovecot import dovecot, dovecot_program  # noqa: F401
 from tests.support.postgres import postgres  # noqa: F401
+
+if sys.version_info < (3, 12):  # later ones keep what makes a protocol; exact tests ask a lot
+    typing._get_protocol_attrs = cache(typing._get_protocol_attrs)
 
 # A machine that does other work beside is slow, and no fault.
 settings.register_profile("unhurried", deadline=None)
@@ -139,10 +143,11 @@ def certificates_read_once():
     """Every client of HTTP would read those of all authorities anew, also for plain HTTP."""
     read = ssl.create_default_context
     once = cache(read)
+    usual = [{}, *({"cafile": file} for file in (certifi.where(), os.getenv("SSL_CERT_FILE")))]
 
     def context(*arguments, **options):
-        usual = not arguments and options in ({}, {"cafile": certifi.where()})
-        return (once if usual else read)(*arguments, **options)
+        found = once if not arguments and options in usual else read
+        return found(*arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", context)
