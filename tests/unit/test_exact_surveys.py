@@ -307,6 +307,7 @@ def test_a_vocabulary_from_the_data_is_seen(monkeypatch):
     assert worst("cat") == math.inf
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("themes_alone")
 def test_units_that_are_counted_by_theme_and_do_not_pay_are_seen(monkeypatch):
     monkeypatch.setattr(Account, "pay", lambda *_, **__: None)
