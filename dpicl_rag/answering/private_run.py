@@ -23,7 +23,12 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.rehearsal import rehearsal_of
-from dpicl_rag.retrieval.retrievers import Documents, as_retriever
+from dpicl_rag.retrieval.retrievers import (
+    Documents,
+    as_retriever,
+    corpus_name_of,
+    unit_field_of,
+)
 from dpicl_rag.retrieval.search import Search
 
 if TYPE_CHECKING:
@@ -130,7 +135,7 @@ class PrivateRun:
 
     def open_account(
         self,
-        source: str | None,
+        documents: Documents,
         *,
         rho: float,
         at_least: float | None = None,
@@ -138,11 +143,13 @@ class PrivateRun:
         delta: float = 0.0,
         gaussian: bool = False,
     ) -> Account:
-        """Open an account of documents of a corpus; see `dpicl_rag.ledger.open_account`."""
+        """Open the account of documents; see `dpicl_rag.ledger.open_account`."""
+        source = corpus_name_of(documents)
         return open_account(
             self.ledger,
             corpus=self.booked_under(source),
-            source=source or None,
+            source=source,
+            unit_field=unit_field_of(documents),
             caller=self.caller,
             rho=rho,
             at_least=at_least,
@@ -190,7 +197,7 @@ class PrivateRun:
             questions=questions,
             search=search,
             plan=plan,
-            open_account=partial(self.open_account, search.corpus_name),
+            open_account=partial(self.open_account, search),
             randomness=self.randomness,
             digest=digest,
             reading=reading,

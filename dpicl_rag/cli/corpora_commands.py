@@ -139,6 +139,7 @@ def check(address: AddressArgument, as_json: options.AsJson = False) -> None:
         "dimension": "none" if found.dimension is None else str(found.dimension),
         "distance": found.distance,
         "unit": found.unit or "not on record",
+        **({"asked for": found.asked} if found.asked else {}),
         "could be the unit": ", ".join(found.candidates) or "none that several records share",
     }
     for label, value in lines.items():
@@ -158,11 +159,13 @@ def adopt(
             help="Metadata field that holds the privacy unit; document: each record is one.",
         ),
     ] = None,
+    ledger: options.LedgerPath = None,
 ) -> None:
     """Put on record what a privacy unit of a Chroma collection is. It keeps it."""
     from dpicl_rag.stores.adoption import adopt as put_on_record
 
-    field = put_on_record(address, unit)
+    with data_folder.find_ledger(ledger) as book:
+        field = put_on_record(address, unit, book)
     typer.echo(f"a unit of {address} is: {'one record' if field == 'document' else field}")
 
 
@@ -173,9 +176,7 @@ def release(address: AddressArgument, ledger: options.LedgerPath = None) -> None
     from dpicl_rag.stores.adoption import release as take_back
 
     with data_folder.find_ledger(ledger) as book:
-        every = [] if book is None else book.status()
-    spent = {one.name for one in every if one.kind == "corpus" and one.spent}
-    former = take_back(address, spent.__contains__)
+        former = take_back(address, book)
     typer.echo(f"{address} has no unit on record" + (f"; it was {former}" if former else ""))
 
 

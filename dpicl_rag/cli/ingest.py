@@ -78,6 +78,13 @@ def ingest(
         str | None,
         typer.Option(metavar="SIGN", help="What stands between the fields of CSV, such as ';'."),
     ] = None,
+    records: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The list that holds the records, in .json files that are one object each.",
+        ),
+    ] = None,
     anew: Annotated[
         bool,
         typer.Option(
@@ -161,6 +168,7 @@ def ingest(
     if any(map(is_address, sources)):
         tables = {"--anew": anew or None, "--text-field": text_field, "--key-field": key_field}
         tables |= {"--header": header, "--no-header": no_header or None, "--delimiter": delimiter}
+        tables |= {"--records": records}
         for name in (name for name, value in tables.items() if value is not None):
             raise typer.BadParameter("it is not for mail on a server", param_hint=name)
         if not all(map(is_address, sources)):
@@ -186,6 +194,7 @@ def ingest(
                 key_field=key_field,
                 header=names,
                 delimiter=delimiter,
+                records=records,
                 joins="allow" if yes else "ask",
                 spam=spam,
                 on_progress=bar.update,
@@ -197,6 +206,8 @@ def ingest(
             f"nothing to read in {', '.join(sources)}: a table names its columns in its "
             "first row, and has a row for each record after it"
         )
+    if loaded.report.misread:
+        raise LoaderError(f"{', '.join(sources)}: {loaded.report.misread}")
     if unit is None and not public and corpus not in Corpus.names(path):
         unit = _chosen_unit(loaded.report, yes=yes)
         loaded = loaded if unit is None else read(unit)
@@ -204,7 +215,7 @@ def ingest(
         loaded_embedder = data_folder.load_embedder(embedder, device)
         target = Corpus.create(corpus, path, embedder=loaded_embedder, public=public)
     try:
-        files = FileSource.at(sources, unit, text_field, key_field, spam, names, delimiter)
+        files = FileSource.at(sources, unit, text_field, key_field, spam, names, delimiter, records)
         documents, held = files.held(loaded.documents)
         with nullcontext() if no_ledger else data_folder.find_ledger(ledger) as book:
 

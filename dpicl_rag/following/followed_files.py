@@ -34,6 +34,7 @@ class FileSource:
         spam: As for ``load``.
         header: As for ``load``.
         delimiter: As for ``load``.
+        records: As for ``load``.
     """
 
     paths: tuple[str, ...]
@@ -43,6 +44,7 @@ class FileSource:
     spam: bool = False
     header: TableHeader | Literal[False] = None
     delimiter: str | None = None
+    records: str | None = None
 
     @property
     def name(self) -> str:
@@ -58,8 +60,9 @@ class FileSource:
     def source(self) -> StoredSource:
         """As a corpus keeps it."""
         spec: list[Any] = [list(self.paths), self.unit, self.text_field, self.key_field, self.spam]
-        if self.header is not None or self.delimiter is not None:
-            spec += [self.header, self.delimiter]
+        tables = [self.header, self.delimiter, self.records]
+        if any(one is not None for one in tables):
+            spec += tables
         return StoredSource(self.id, KIND, json.dumps(spec))
 
     @classmethod
@@ -72,10 +75,11 @@ class FileSource:
         spam: bool = False,
         header: TableHeader | Literal[False] = None,
         delimiter: str | None = None,
+        records: str | None = None,
     ) -> FileSource:
         """The source at paths, wherever a later process runs."""
         resolved = tuple(str(Path(path).resolve()) for path in paths)
-        return cls(resolved, unit, text_field, key_field, spam, header, delimiter)
+        return cls(resolved, unit, text_field, key_field, spam, header, delimiter, records)
 
     @classmethod
     def of(cls, source: StoredSource) -> FileSource:
@@ -129,6 +133,7 @@ def bring_files(
         spam=files.spam,
         header=files.header,
         delimiter=files.delimiter,
+        records=files.records,
         joins=joins,
         on_progress=on_progress,
     )

@@ -367,7 +367,8 @@ class AnswerKeys:
 
     def _places(self, text: str) -> Iterator[str]:
         for found in _NUMBERED.finditer(text):
-            if not is_function_word(found["noun"].casefold()):
+            asked = {found["noun"].casefold(), found["number"].casefold()} <= self._asked
+            if not asked and not is_function_word(found["noun"].casefold()):
                 yield f"{found['noun']} {found['number']}"
         for name in self._names(text):
             yield " ".join(name)

@@ -3,7 +3,8 @@
 "Until when is the lift closed?" has another answer than "Is the lift closed?", which is of another
 kind, than "Until when is the pool closed?", which is about another thing, and than "When is the
 lift open?", which asks for the opposite. Verbs differ from one wording to the next; nouns, names,
-times and numbers do not. A noun is told by its place: behind "the", "a", "on", "for".
+times and numbers do not. A noun is told by its place: it stands with others behind "the", "a",
+"on", "for", and who asks about "the new pool" does not ask about "the new sauna".
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from dpicl_rag.languages.numbers_in_words import has_digit
 
 _WORD = re.compile(r"[^\W_]+")
 _WHEN = frozenset({QuestionKind.TIME, QuestionKind.DATE, QuestionKind.WEEKDAY})
+_BEING = frozenset(
+    "am are is was were bin ist sind war waren est sont était étaient es son "  # noqa: SIM905
+    "está están era è sono erano".split()
+)
+"""Auxiliaries that no verb need follow: "Where is the new pool?"."""
 _APART = frozenset({QuestionKind.YES_OR_NO, QuestionKind.REASON, QuestionKind.MANNER})
 
 
@@ -92,7 +98,7 @@ def slots_of(question: str) -> QuestionSlots:
     kind = language.kind(question)
     said = {at for at, word in enumerate(folded) if _says_something(language, word)}
     firm = {at for at in said if _is_firm(language, words, at)}
-    nouns = {at for at in said - firm if _is_noun(language, folded, at)}
+    nouns = _noun_places(language, folded, said) - firm
 
     def stems(places: set[int]) -> frozenset[str]:
         return frozenset(language.stem(folded[at]) for at in places)
@@ -115,10 +121,26 @@ def _is_firm(language: Language, words: list[str], at: int) -> bool:
     return name or has_digit(word) or language.is_time(word.casefold())
 
 
-def _is_noun(language: Language, folded: list[str], at: int) -> bool:
-    before = folded[at - 1] if at else ""
-    leads = before in language.prepositions and before not in language.bounds and before != "to"
-    return leads or before in language.determiners
+def _noun_places(language: Language, folded: list[str], said: set[int]) -> set[int]:
+    """Places of nouns, and of what stands before them: "the new pool".
+
+    They stand behind a preposition or a determiner. The last of several is a verb where another
+    determiner follows ("the auditor wants a"), or an auxiliary leads ("does the pool open").
+    """
+    leading = language.prepositions | language.determiners
+    places = set[int]()
+    at = 1
+    while at < len(folded):
+        first, lead = at, folded[at - 1]
+        at += 1
+        if lead not in leading or lead in language.bounds or lead == "to" or first not in said:
+            continue
+        while at in said:
+            at += 1
+        led = first > 1 and folded[first - 2] in language.auxiliaries - _BEING
+        verb = led or (at < len(folded) and folded[at] in language.determiners)
+        places.update(range(first, max(first + 1, at - verb)))
+    return places
 
 
 def _same_kind(one: QuestionKind, other: QuestionKind) -> bool:

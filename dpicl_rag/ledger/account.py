@@ -162,6 +162,7 @@ def open_account(
     units: Sequence[str] | None = None,
     caller: str | None = None,
     source: str | None = None,
+    unit_field: str | None = None,
     gaussian: bool = False,
 ) -> Account:
     """Open an account; arguments and errors are those of `Ledger.reserve`.
@@ -175,6 +176,7 @@ def open_account(
         units: Units that pay, each for itself; None where all pay the same. Private.
         caller: Who asks, for budgets per caller.
         source: Name of the corpus that the documents are from.
+        unit_field: Field of their unit, of a store that is read by one. Public.
         gaussian: All that it will pay for is Gaussian noise on whole numbers.
     """
     reservation = None
@@ -187,6 +189,7 @@ def open_account(
             delta=delta,
             units=units,
             source=source,
+            unit_field=unit_field,
             gaussian=gaussian,
         )
     return Account(rho, None if units is None else len(units), reservation, gaussian=gaussian)

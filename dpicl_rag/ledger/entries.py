@@ -47,6 +47,7 @@ class SpendRequest:
         corpus: Name of the corpus.
         caller: Name of the caller, if there is one.
         source: Name of the corpus that the documents are from, if they are from one.
+        unit_field: Field of their unit, of a store that is read by one.
         rho: The most the answer may spend.
         at_least: The least that is of use; None if nothing less than ``rho`` will do.
         delta: What its thresholds may cost, in 10^-18.
@@ -59,6 +60,7 @@ class SpendRequest:
     corpus: str
     caller: str | None
     source: str | None
+    unit_field: str | None
     rho: int
     at_least: int | None
     delta: int
@@ -112,14 +114,15 @@ def grant(
     Raises:
         BudgetExceededError: The corpus or the caller cannot pay ``at_least``. Units never cause it:
             that one of them is exhausted is private.
-        ConfigurationError: A budget is for Gaussian noise alone, and the answer has other noise.
+        ConfigurationError: A budget is for Gaussian noise alone, and the answer has other noise; or
+            answers were paid for by another unit.
         LedgerError: The clock went back under a renewing budget, by more than time servers make it.
     """
     latest = observe_clock(connection, int(now))
     settle_stale(connection, latest, stale_after)
     corpus = find_or_add(connection, "corpus", request.corpus)
-    if request.source is not None:
-        note_payer(connection, corpus, request.source)
+    if request.source is not None or request.unit_field is not None:
+        note_payer(connection, corpus, request.source or request.corpus, request.unit_field)
     caller = None
     if request.caller is not None:
         caller = find_or_add(connection, "caller", request.caller)

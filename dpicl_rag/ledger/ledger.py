@@ -27,6 +27,7 @@ from dpicl_rag.ledger.scope import (
     find_or_add,
     note_payer,
     require_name,
+    units_charged,
 )
 
 
@@ -187,12 +188,15 @@ class Ledger:
         return any(scope.has_budget for scope in self._corpora(corpus))
 
     def knows(self, corpus: str) -> bool:
-        """Presence of a corpus of this name that was ever given a budget, or asked.
-
-        Raises:
-            LedgerError: The file cannot be used.
-        """
+        """Presence of a corpus of this name that was ever given a budget, or asked."""
         return bool(self._corpora(corpus))
+
+    def units_charged(self, corpus: str) -> set[str | None]:
+        """Fields of the units by which answers from a corpus were paid for; empty: none was.
+
+        None stands for units that come with the documents.
+        """
+        return self._database.read(lambda connection: units_charged(connection, corpus))
 
     def _corpora(self, name: str) -> list[Scope]:
         """The corpus of a name, if there is one."""
@@ -210,6 +214,7 @@ class Ledger:
         delta: float = 0.0,
         units: Sequence[str] | None = None,
         source: str | None = None,
+        unit_field: str | None = None,
         gaussian: bool = False,
     ) -> Reservation:
         """Hold what one answer may spend. Nothing is spent until it commits.
@@ -232,6 +237,7 @@ class Ledger:
             units: Privacy units of the experts, each once, for individual accounting.
             source: Name of the corpus that the documents are from, if they are from one: the
                 scope that pays follows what becomes of its units, see ``scope.py``.
+            unit_field: Field of their unit, of a store that is read by one: no other pays later.
             gaussian: All that it will be charged for is Gaussian noise on whole numbers.
 
         Returns:
@@ -240,7 +246,8 @@ class Ledger:
 
         Raises:
             BudgetExceededError: The corpus or the caller cannot pay.
-            ConfigurationError: A parameter is outside its range, or a budget is for Gaussian noise.
+            ConfigurationError: A parameter is outside its range, a budget is for Gaussian noise, or
+                answers from the source were paid for by another unit.
             LedgerError: The file cannot be used, or the clock went back under a renewing budget.
         """
         corpus_name = require_name("corpus", corpus)
@@ -256,6 +263,7 @@ class Ledger:
             corpus=corpus_name,
             caller=caller_name,
             source=source_name,
+            unit_field=None if unit_field is None else require_name("unit", unit_field),
             rho=charge(most),
             at_least=None if least is None else charge(least),
             delta=exact_delta(delta),

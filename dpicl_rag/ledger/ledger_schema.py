@@ -34,7 +34,7 @@ _COPIED = {
         *("unit", "spent", "period_start", "period_spent"),
         *("joint", "fixed", "individual"),
     ),
-    "payer": ("corpus", "scope"),
+    "payer": ("corpus", "scope", "unit_field"),
     "delta_pool": ("scope", "delta", "answers"),
     "delta_hold": ("reservation", "held", "committed"),
     "delta_spend": ("scope", "day", "delta"),
@@ -202,10 +202,12 @@ _SCHEMA = (
         {_amount("individual")},
         {_copy("part")}
     )""",
-    # Which scope has paid for answers from which corpus; see scope.py.
+    # Which scope has paid for answers from which corpus, and the field of their unit, where they
+    # come from a store that is read by one; see scope.py.
     f"""CREATE TABLE payer (
         corpus TEXT NOT NULL CHECK (typeof(corpus) = 'text'),
         scope INTEGER NOT NULL REFERENCES scope (id),
+        unit_field TEXT CHECK (unit_field IS NULL OR typeof(unit_field) = 'text'),
         {_copy("payer")},
         PRIMARY KEY (corpus, scope)
     ) WITHOUT ROWID""",
@@ -239,7 +241,7 @@ LEDGER = FileKind(
     holds="what was spent",
     error=LedgerError,
     application_id=0x44504C47,  # "DPLG"
-    version=6,
+    version=7,
     schema=_SCHEMA,
     remedy="go on with that version, or start a new ledger in another file: what was spent is then "
     "forgotten, and every budget begins anew",

@@ -7,6 +7,9 @@ budgets of another. So joins go over the `payers` of a corpus:
 
 - the scope of the corpus's own name, and
 - the scopes that have ever paid for the corpus, noted in the transaction that holds their budget.
+
+A store that is read by a field of its records has other units under another field, each with a
+budget of its own. So a payer is noted with the field, and keeps it once it has paid.
 """
 
 from __future__ import annotations
@@ -110,6 +113,14 @@ class Scope:
         require_whole(sound)
         return Usage(fixed, individual)
 
+    def has_paid(self, connection: sqlite3.Connection) -> bool:
+        """Presence of an answer that was ever paid for here, or is about to be."""
+        (running,) = connection.execute(
+            f"SELECT count(*) FROM reservation WHERE {self.kind} = ?",  # noqa: S608
+            (self.id,),
+        ).fetchone()
+        return bool(running) or self.settled(connection) != Usage(0, 0)
+
     def pool(self, connection: sqlite3.Connection) -> DeltaPool | None:
         """Delta for thresholds of a period; None for no limit: no budget of rho either."""
         if self.budget is None and self.unit_budget is None:
@@ -204,8 +215,8 @@ class Scope:
         return int(closed + running)
 
 
-def require_name(kind: ScopeKind, name: object) -> str:
-    """``name`` if it can name a corpus or a caller.
+def require_name(kind: ScopeKind | Literal["unit"], name: object) -> str:
+    """``name`` if it can name a corpus, a caller or a unit's field.
 
     Raises:
         ConfigurationError: It is not a non-empty string of valid Unicode.
@@ -275,24 +286,67 @@ def change_budget(connection: sqlite3.Connection, scope: Scope, day: int, given:
     )
 
 
-def note_payer(connection: sqlite3.Connection, scope: Scope, corpus: str) -> None:
-    """Note that a scope pays for answers from a corpus."""
+def note_payer(
+    connection: sqlite3.Connection, scope: Scope, corpus: str, unit_field: str | None = None
+) -> None:
+    """Note that a scope pays for answers from a corpus.
+
+    Args:
+        connection: In a transaction that holds the write lock.
+        scope: It pays.
+        corpus: Name of the corpus.
+        unit_field: The field of the unit, of a store that is read by one. Public.
+
+    Raises:
+        ConfigurationError: The scope has paid for them by another unit.
+    """
     connection.execute(
         "INSERT OR IGNORE INTO payer (corpus, scope) VALUES (?, ?)", (corpus, scope.id)
     )
+    if unit_field is None:
+        return
+    former = _units_of_payers(connection, corpus)[scope.id]
+    if former not in (None, unit_field) and scope.has_paid(connection):
+        raise ConfigurationError(
+            f"answers from {corpus!r} were paid for by the unit {former!r}: by {unit_field!r} a "
+            f"person would have a second budget. Ask by {former!r}; `dpicl-rag corpora adopt` puts "
+            "it on record (`corpora release` takes back a unit by which nothing was spent). Other "
+            "documents are booked under another name"
+        )
+    connection.execute(
+        "UPDATE payer SET unit_field = ? WHERE corpus = ? AND scope = ? AND unit_field IS NOT ?",
+        (unit_field, corpus, scope.id, unit_field),
+    )
+
+
+def units_charged(connection: sqlite3.Connection, corpus: str) -> set[str | None]:
+    """The fields of the units by which answers from a corpus were paid for; see `Ledger`."""
+    units = _units_of_payers(connection, corpus)
+    return {
+        units.get(scope.id)
+        for scope in every_scope(connection)
+        if (scope.id in units or (scope.kind, scope.name) == ("corpus", corpus))
+        and scope.has_paid(connection)
+    }
 
 
 def payers(connection: sqlite3.Connection, corpus: str) -> list[Scope]:
     """The scopes that follow what becomes of the units of a corpus, its own among them."""
     note_payer(connection, find_or_add(connection, "corpus", corpus), corpus)
-    known = set()
-    for scope, sound in connection.execute(
-        f"SELECT scope, {whole('payer')} FROM payer WHERE corpus = ?",  # noqa: S608
+    known = _units_of_payers(connection, corpus)
+    return [scope for scope in every_scope(connection) if scope.id in known]
+
+
+def _units_of_payers(connection: sqlite3.Connection, corpus: str) -> dict[int, str | None]:
+    """The scopes that pay for a corpus, each with the field of the unit."""
+    units = {}
+    for scope, unit_field, sound in connection.execute(
+        f"SELECT scope, unit_field, {whole('payer')} FROM payer WHERE corpus = ?",  # noqa: S608
         (corpus,),
     ):
         require_whole(sound)
-        known.add(scope)
-    return [scope for scope in every_scope(connection) if scope.id in known]
+        units[scope] = unit_field
+    return units
 
 
 def _scope(row: tuple[Any, ...]) -> Scope:

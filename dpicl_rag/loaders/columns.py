@@ -6,10 +6,11 @@ import csv
 import re
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Literal
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.languages.person_names import is_person
-from dpicl_rag.loaders.records import MAX_FIELDS, Options, Record
+from dpicl_rag.loaders.records import MAX_FIELDS, Options, Record, TableHeader
 
 # A column that is called so is the text. "request" and the like are not among them: in a record of
 # several fields such a column is one part of what there is to know.
@@ -45,6 +46,29 @@ def header_as_written(said: str | None, delimiter: str | None = None) -> int | l
     if said.isdecimal():
         return int(said)
     return next(csv.reader([said], delimiter=delimiter or ","))
+
+
+def table_options(
+    header: TableHeader | Literal[False], delimiter: str | None
+) -> tuple[TableHeader, str | None]:
+    """What the owner says of tables, checked.
+
+    Raises:
+        ConfigurationError: It is none of what may be said.
+    """
+    if header is False:
+        header = ()
+    if isinstance(header, str) or header is True or (isinstance(header, int) and header < 1):
+        raise ConfigurationError(
+            "header is the number of a line from 1 on, False, or a list of names"
+        )
+    if not isinstance(header, int | None):
+        header = named(header)
+    if delimiter is not None and not (
+        len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
+    ):
+        raise ConfigurationError("delimiter is one character of ASCII, and no quote or line end")
+    return header, delimiter
 
 
 def is_doubtful(cells: Sequence[str]) -> bool:
@@ -152,7 +176,7 @@ def column_roles(
         if one not in naming
     ]
     unread = [one for one in columns if one not in text and one not in naming]
-    return _few(text), _few(unread), _few(persons)
+    return few(text), few(unread), few(persons)
 
 
 def persons_of(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
@@ -160,7 +184,7 @@ def persons_of(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> tup
     found = [
         one for one in columns if is_person(one) or is_personal([row.get(one, "") for row in rows])
     ]
-    return _few(found)
+    return few(found)
 
 
 def is_personal(values: Sequence[str]) -> bool:
@@ -193,7 +217,7 @@ def require_columns(columns: Sequence[str], options: Options) -> None:
     for what, name in _asked(options).items():
         if name not in columns:
             if columns:
-                there = f"there are: {', '.join(map(repr, _few(columns)))}"
+                there = f"there are: {', '.join(map(repr, few(columns)))}"
             elif options.has_header:
                 there = "it is empty, or its first row, which names the columns, cannot be read"
             else:
@@ -221,7 +245,7 @@ def columns_instead(records: Iterable[Record], options: Options) -> tuple[str, .
     found: dict[str, None] = {}
     for record in records if asked else ():
         found.update(dict.fromkeys(record.fields or record.metadata))
-    return () if asked <= found.keys() else _few(found)
+    return () if asked <= found.keys() else few(found)
 
 
 def unit_in_words(records: Iterable[Record], unit: str | None) -> str:
@@ -240,7 +264,7 @@ def unit_in_words(records: Iterable[Record], unit: str | None) -> str:
     return " or ".join(sorted(kinds)) or "one document"
 
 
-def _few(names: Iterable[str]) -> tuple[str, ...]:
+def few(names: Iterable[str]) -> tuple[str, ...]:
     """The first names, as an error or a report shows them."""
     return tuple(name[:_LONGEST] for name in list(names)[:MOST])
 

@@ -22,8 +22,8 @@ from dpicl_rag.loaders import parsing
 from dpicl_rag.loaders.columns import (
     column_roles,
     columns_instead,
-    named,
     require_columns,
+    table_options,
     unit_in_words,
 )
 from dpicl_rag.loaders.framework_documents import (
@@ -68,7 +68,7 @@ from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_
 from dpicl_rag.loaders.text_files import (
     read_converted,
     read_eml,
-    read_html,
+    read_markup,
     read_rows,
     read_sheet,
     read_text,
@@ -86,7 +86,8 @@ _MANY: dict[FileFormat, _Reader] = {
 _ONE: dict[FileFormat, _Reader] = {
     "eml": read_eml,
     "text": read_text,
-    "html": read_html,
+    "html": partial(read_markup, "html"),
+    "calendar": partial(read_markup, "calendar"),
     **{kind: partial(read_converted, kind) for kind in CONVERTED},
     "sheet": read_sheet,
 }
@@ -100,6 +101,7 @@ def load(
     key_field: str | None = None,
     header: TableHeader | Literal[False] = None,
     delimiter: str | None = None,
+    records: str | None = None,
     joins: Joins = "ask",
     spam: bool = False,
     on_progress: Progress | None = None,
@@ -144,6 +146,8 @@ def load(
             that looks like a record or a title is refused.
         delimiter: What stands between the fields of CSV, a character of ASCII. By default what is
             most often in the header; without a header a comma.
+        records: Where a ``.json`` file is one object, the name of the list in it whose objects are
+            the records. Its other fields are not read.
         joins: What becomes of a message that would make more than three conversations one:
             ``"ask"`` skips it and reports it, ``"allow"`` makes them one. As for `Corpus.add`.
         spam: Read what Gmail's archive labels as spam, trash or a draft, too.
@@ -170,15 +174,15 @@ def load(
             on_progress(len(entries), None)
 
     with _children(tell) as (conversions, parser):
-        table = _table_options(header, delimiter)
-        options = Options(unit, text_field, key_field, conversions, parser, *table, spam)
+        table = table_options(header, delimiter)
+        options = Options(unit, text_field, key_field, conversions, parser, *table, spam, records)
         paths, theirs = records_of_framework(path, options)
         items = _items(existing_paths(paths), options) if theirs is None else theirs
         for entry in _with_attachments(parsing.parsed(items, options)):
             entries.append(entry)
             tell()
-    records = [entry for entry in entries if isinstance(entry, Record)]
-    text, unread, persons = column_roles(records, options)
+    read = [entry for entry in entries if isinstance(entry, Record)]
+    text, unread, persons = column_roles(read, options)
     if text_field is not None:
         entries = _with_column(entries, text_field, NO_TEXT_FIELD)
     if key_field is not None:
@@ -192,37 +196,14 @@ def load(
             len(documents),
             tuple(item for item in placed if isinstance(item, Skipped)),
             joined,
-            columns_instead(records, options),
-            unit_in_words(records, unit),
+            columns_instead(read, options),
+            unit_in_words(read, unit),
             text,
             unread,
             persons,
             sum("\ufffd" in document.text for document in documents),
         ),
     )
-
-
-def _table_options(
-    header: TableHeader | Literal[False], delimiter: str | None
-) -> tuple[TableHeader, str | None]:
-    """What the owner says of tables, checked.
-
-    Raises:
-        ConfigurationError: It is none of what may be said.
-    """
-    if header is False:
-        header = ()
-    if isinstance(header, str) or header is True or (isinstance(header, int) and header < 1):
-        raise ConfigurationError(
-            "header is the number of a line from 1 on, False, or a list of names"
-        )
-    if not isinstance(header, int | None):
-        header = named(header)
-    if delimiter is not None and not (
-        len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
-    ):
-        raise ConfigurationError("delimiter is one character of ASCII, and no quote or line end")
-    return header, delimiter
 
 
 def load_mails(
@@ -294,7 +275,7 @@ def _items_in(path: Path, options: Options) -> Iterator[LoaderItem]:
         except UnreadableError as error:
             if source.folder is None:  # it was asked for by its name
                 known = f"; supported: {SUPPORTED}" if source.kind is None else ""
-                raise LoaderError(f"{shown(path)}: {error}{known}") from None
+                raise LoaderError(f"{shown(path)}: {error}{error.hint}{known}") from None
             yield Skipped(source.name, str(error))
 
 

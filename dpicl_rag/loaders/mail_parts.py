@@ -68,7 +68,7 @@ _KINDS: dict[str, FileFormat] = {
     "text/html": "html",
     "application/xhtml+xml": "html",
     "application/json": "text",
-    "application/ics": "text",
+    "application/ics": "calendar",
 }
 _MESSAGES = ("eml", "mbox", "msg")
 CALENDAR = "text/calendar"
@@ -254,9 +254,8 @@ def _parsed(attachment: Attachment) -> Attached:
         raise UnreadableError(BINARY)
     read = decode_html if kind == "html" else decode_as
     content = read(attachment.raw, attachment.charset)
-    is_calendar = suffix_of(attachment.name) == ".ics"
-    content_type = CALENDAR if is_calendar else attachment.content_type
-    text = tidy(text_of_part("text/html" if kind == "html" else content_type, content))
+    content_type = {"html": "text/html", "calendar": CALENDAR}.get(kind, attachment.content_type)
+    text = tidy(text_of_part(content_type, content))
     if not text:
         raise UnreadableError(EMPTY)
     return Attached(attachment.name, text)

@@ -1,4 +1,4 @@
-"""Mail and HTML, parsed in a child process, many at a time.
+"""Mail, HTML and calendars, parsed in a child process, many at a time.
 
 A batch is a matter of speed alone: one at which its process breaks off is parsed once more in a
 process that begins with it (`dpicl_rag.conversion.child`), and what becomes of it there is its own.
@@ -21,10 +21,10 @@ from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.conversion.confinement import ProcessLimits
 from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders.characters import decode_html
+from dpicl_rag.loaders.characters import decode, decode_html
 from dpicl_rag.loaders.mail import ParsedMail, parse_mail, record_of_mail
 from dpicl_rag.loaders.mail_parts import Attached
-from dpicl_rag.loaders.markup import text_of_html
+from dpicl_rag.loaders.markup import text_of_calendar, text_of_html
 from dpicl_rag.loaders.records import (
     MAX_RECORD_BYTES,
     TOO_LARGE,
@@ -194,5 +194,13 @@ def _parse_html(content: bytes) -> bytes:
     return tidy(text_of_html(decode_html(content))).encode("utf-8", "replace")
 
 
-READERS = {"mail": FileReader(_parse_mail), "html": FileReader(_parse_html)}
+def _parse_calendar(content: bytes) -> bytes:
+    return tidy(text_of_calendar(decode(content))).encode("utf-8", "replace")
+
+
+READERS = {
+    "mail": FileReader(_parse_mail),
+    "html": FileReader(_parse_html),
+    "calendar": FileReader(_parse_calendar),
+}
 """In the child process."""

@@ -31,8 +31,9 @@ EMPTY = "empty"
 FOR_MACHINES = "a report for mail servers"
 JSON_ARRAY = "no whole JSON array; nothing of it is loaded"
 JSON_OBJECT = (
-    "one JSON object, not a list of them; save the list that it holds as a file of its own, or, "
-    "where it is one record, on a line of a file that ends in .jsonl"
+    "one JSON object, not a list of them; name the list that holds its records by --records NAME "
+    "(records= in Python), or, where it is one record, save it on a line of a file that ends in "
+    ".jsonl"
 )
 SPAM = "spam, trash or a draft by Gmail's labels; --spam, or spam=True, reads it"
 LINK = "a link, which is not followed; load what it leads to by its own path"
@@ -43,6 +44,7 @@ NO_HEADER = (
     "them by --header LINE (1: this one is right), or name them by --header NAME,NAME, or say "
     "--no-header; in Python header=LINE, a list of names, or False"
 )
+NO_LINE = "it ends before the line that is to name its columns (--header LINE)"
 NO_SEPARATOR = "without a header a table is separated by commas, and this one is likely not; say so"
 UNSAVED = "formulas whose values were not saved with them; open the file and save it again"
 NO_KEY = "no value in the key field"
@@ -174,7 +176,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Unparsed:
-    """A message or an HTML file before it is parsed; see `dpicl_rag.loaders.parsing`.
+    """A message, an HTML file or a calendar before it is parsed; see `dpicl_rag.loaders.parsing`.
 
     Attributes:
         position: As that of its record.
@@ -185,7 +187,7 @@ class Unparsed:
     """
 
     position: str
-    kind: Literal["mail", "html"]
+    kind: Literal["mail", "html", "calendar"]
     raw: bytes
     file: str = ""
     exact: Mapping[str, str] = field(default_factory=dict)
@@ -209,6 +211,7 @@ class Options:
         header: As there, and no names where it is False there.
         delimiter: As there.
         spam: As there.
+        records: As there.
     """
 
     unit: str | None = None
@@ -219,6 +222,7 @@ class Options:
     header: TableHeader = None
     delimiter: str | None = None
     spam: bool = False
+    records: str | None = None
 
     @property
     def has_header(self) -> bool:
@@ -276,9 +280,20 @@ class LoadReport:
     illegible: int = 0
 
     @property
+    def misread(self) -> str:
+        """What shows that the columns of tables are named wrongly; empty where nothing does."""
+        if self.loaded or {one.reason for one in self.skipped} != {TOO_MANY_FIELDS}:
+            return ""
+        return (
+            "every row has more fields than there are names of columns; say which line names them "
+            "by --header LINE, or name them all"
+        )
+
+    @property
     def summary(self) -> str:
         """The unit, the columns that were read and those that were not, and lost letters."""
         said = [f"A unit is: {self.unit}."]
+        said += [f"Nothing was loaded: {self.misread}."] if self.misread else []
         said += [f"Text: {', '.join(self.text)}."] if self.text else []
         said += [f"Not read: {', '.join(self.unread)}."] if self.unread else []
         lost = "letters that cannot be read"
@@ -304,7 +319,15 @@ class LoadResult:
 
 
 class UnreadableError(Exception):
-    """Nothing of a file is loaded; it says why."""
+    """Nothing of a file is loaded; it says why.
+
+    Attributes:
+        hint: What is told beside that to the owner who named the file itself.
+    """
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 def clean(text: str) -> str:

@@ -26,7 +26,7 @@ from dpicl_rag.loaders.records import (
 from dpicl_rag.loaders.streams import open_stream
 
 FileFormat = Literal[
-    "mbox", "eml", "csv", "json", "jsonl", "text", "html",
+    "mbox", "eml", "csv", "json", "jsonl", "text", "html", "calendar",
     "pdf", "docx", "pptx", "odt", "rtf", "epub", "sheet", "msg",
 ]  # fmt: skip
 
@@ -53,6 +53,7 @@ KINDS: dict[str, FileFormat] = {
     ".log": "text",
     ".html": "html",
     ".htm": "html",
+    ".ics": "calendar",
     ".pdf": "pdf",
     ".docx": "docx",
     ".docm": "docx",
@@ -91,8 +92,9 @@ _HEADER_LINE = re.compile(rb"[!-9;-~]+:")
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
 
 SUPPORTED = (
-    "mbox, maildir, .eml, .emlx, .csv, .tsv, .json, .jsonl, text and HTML files, and with the "
-    "extra `files` .pdf, .docx, .pptx, .xlsx, .ods, .odt, .rtf, .epub and .msg, each also as .gz"
+    "mbox, maildir, .eml, .emlx, .csv, .tsv, .json, .jsonl, .ics, text and HTML files, and with "
+    "the extra `files` .pdf, .docx, .pptx, .xlsx, .ods, .odt, .rtf, .epub and .msg, each also as "
+    ".gz"
 )
 
 

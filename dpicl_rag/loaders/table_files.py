@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from io import BufferedReader, BytesIO
 
 from dpicl_rag.loaders.characters import characters, characters_of, written
 from dpicl_rag.loaders.columns import (
     TEXT_FIELDS,
     are_known,
+    few,
     header_hint,
     is_doubtful,
     named,
@@ -28,6 +30,7 @@ from dpicl_rag.loaders.records import (
     MAX_RECORD_BYTES,
     NESTED,
     NO_HEADER,
+    NO_LINE,
     NO_SEPARATOR,
     NOT_AN_OBJECT,
     NOT_JSON,
@@ -47,6 +50,7 @@ from dpicl_rag.loaders.streams import Stream, lines_of
 _KEY_FIELDS = ("id", "_id", "uuid", "guid", "record_id", "row_id")
 # A quote by itself is one that nobody closed.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)
+_MEMBER = re.compile(rb'\s*("(?:[^"\\]++|\\.)*+")\s*:', re.DOTALL)
 _PAIRS = {b"]": b"[", b"}": b"{"}
 
 
@@ -64,12 +68,15 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOr
         See ``loaders.delimited`` for what is damaged.
 
     Raises:
-        UnreadableError: Its first row is no row of names, and nobody said which one is.
+        UnreadableError: Its first row is no row of names, and nobody said which one is; or the
+            line that shall be one is not there.
     """
     rows = _rows(stream, options)
     if options.has_header:
         header = rows.read(MAX_FIELDS)
         if header is None:
+            if isinstance(options.header, int) and options.header > 1:
+                raise UnreadableError(NO_LINE)
             return
         if header.reason:
             yield Skipped(f"{prefix}line {header.line}", BAD_HEADER)
@@ -188,22 +195,24 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
 
     What the file begins with decides. An element that is no object, or is damaged within its
     brackets, is skipped by itself; so is a line that holds a list of objects, for these may be
-    the records. Arguments and yields as ``read_csv``.
+    the records. One object that has a list of the name ``records`` is read as that list is.
+    Arguments and yields as ``read_csv``.
 
     Raises:
         UnreadableError: It begins as an array and is none, or is one object over several lines, or
             one that holds a list of objects.
     """
     raw = b"".join(lines_of(stream))
-    if not raw.lstrip().startswith(b"["):
+    named_list = lists_within(raw).get(options.records) if options.records else None
+    if named_list is None and not raw.lstrip().startswith(b"["):
         if is_one_object(raw):
-            raise UnreadableError(JSON_OBJECT)
+            raise UnreadableError(JSON_OBJECT, _lists_hint(raw))
         lines = read_jsonl(BufferedReader(BytesIO(raw)), prefix, options, lists=False)
         if raw.strip().count(b"\n") == 0:
-            lines = _of_one_line(lines)
+            lines = _of_one_line(lines, raw)
         yield from lines
         return
-    elements = split_array(raw)
+    elements = split_array(raw) if named_list is None else named_list
     if elements is None:
         raise UnreadableError(JSON_ARRAY)
     for number, element in enumerate(elements, 1):
@@ -213,12 +222,19 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
             yield entry
 
 
-def _of_one_line(entries: Iterable[RecordOrSkipped]) -> Iterator[RecordOrSkipped]:
+def _of_one_line(entries: Iterable[RecordOrSkipped], raw: bytes) -> Iterator[RecordOrSkipped]:
     """The record of a file of one line. On one line or on many, a list within is the same."""
     for entry in entries:
         if isinstance(entry, Skipped) and entry.reason == JSON_OBJECT:
-            raise UnreadableError(JSON_OBJECT)
+            raise UnreadableError(JSON_OBJECT, _lists_hint(raw))
         yield entry
+
+
+def _lists_hint(raw: bytes) -> str:
+    """What an error tells the owner of the lists of objects in an object; nothing without one."""
+    lists = lists_within(raw).items()
+    found = [name for name, items in lists if any(one.lstrip()[:1] == b"{" for one in items)]
+    return f"; it holds {', '.join(map(repr, few(found)))}" if found else ""
 
 
 def _row(
@@ -356,3 +372,19 @@ def is_one_object(raw: bytes) -> bool:
     if raw.lstrip().partition(b"\n")[0].strip() != b"{":
         return False
     return len(split_array(b"[" + raw + b"]") or ()) == 1
+
+
+def lists_within(raw: bytes) -> dict[str, list[bytes]]:
+    """The elements of each list that an object has which fills a file, by its name.
+
+    As in an array only brackets, commas and strings are looked at.
+    """
+    whole, lists = raw.strip(), dict[str, list[bytes]]()
+    if (whole[:1], whole[-1:]) == (b"{", b"}"):
+        for member in split_array(b"[" + whole[1:-1] + b"]") or ():
+            name = _MEMBER.match(member)
+            elements = split_array(member[name.end() :]) if name else None
+            if name and elements is not None:
+                with suppress(ValueError):  # of a name that is none
+                    lists.setdefault(json.loads(name[1]), []).extend(elements)
+    return lists

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.conversions import REASONS, Outcome, is_installed, row_in_words
@@ -69,11 +70,13 @@ def read_text(stream: Stream, name: str, options: Options) -> Iterator[RecordOrS
         yield record_of_text(tidy(decode(raw)), raw, name)
 
 
-def read_html(stream: Stream, name: str, options: Options) -> Iterator[LoaderItem]:
-    """Read an HTML file as ``read_text`` does, as the text that a reader sees."""
+def read_markup(
+    kind: Literal["html", "calendar"], stream: Stream, name: str, options: Options
+) -> Iterator[LoaderItem]:
+    """Read an HTML file or a calendar as ``read_text`` does, as the text that a reader sees."""
     raw = stream.read(MAX_RECORD_BYTES + 1)
     reason = _refused(raw)
-    yield Skipped(name, reason) if reason else Unparsed(name, "html", raw)
+    yield Skipped(name, reason) if reason else Unparsed(name, kind, raw)
 
 
 def read_eml(stream: Stream, name: str, options: Options) -> Iterator[LoaderItem]:

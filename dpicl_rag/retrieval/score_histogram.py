@@ -96,7 +96,15 @@ def score_histograms(
     noise, coins = DiscreteGaussian(sigma, fine=True), randomness or Randomness()
     rho = histograms_rho(sigma, len(questions), adjacency)
     histograms: list[ScoreHistogram] = []
-    with open_account(ledger, corpus=corpus, caller=caller, rho=rho, gaussian=True) as account:
+    with open_account(
+        ledger,
+        corpus=corpus,
+        caller=caller,
+        source=source.name or None,
+        unit_field=getattr(source, "unit_field", None),
+        rho=rho,
+        gaussian=True,
+    ) as account:
         for question in questions:
             near = scan(source, [question], least=checked[-1], where=where)
             bins = bins_of(near.scores, checked)

@@ -98,6 +98,12 @@ class Search:
         return source.corpus_name if isinstance(source, Retriever) else source.name
 
     @cached_property
+    def unit_field(self) -> str | None:
+        """The field of the unit, of a store that is read by one."""
+        field: str | None = getattr(self.source, "unit_field", None)
+        return field
+
+    @cached_property
     def stability(self) -> Stability:
         """Units that the arrival of one adds and changes: neither counts nor coins move others."""
         source = self.source

@@ -137,7 +137,14 @@ class VectorSource(Protocol):
 
 
 class ExactSource(ABC):
-    """The base of sources of vectors: exact scores, the same search whatever holds them."""
+    """The base of sources of vectors: exact scores, the same search whatever holds them.
+
+    Attributes:
+        unit_field: The field of its records that their unit is read from; None where each was
+            put there under its own. Public: a ledger charges no other.
+    """
+
+    unit_field: str | None = None
 
     def scan(
         self,

@@ -43,12 +43,14 @@ class Unit:
         text_field: Column that holds a table's text.
         key_field: Column that names a table's rows.
         header: Where the names of a table's columns are.
+        records: The list in a JSON object that holds the records.
     """
 
     unit: str | None = None
     text_field: str | None = None
     key_field: str | None = None
     header: int | list[str] | None = None
+    records: str | None = None
 
 
 @dataclass
@@ -161,6 +163,8 @@ class Uploads:
         self, job: Job, service: Service, embedder: Embedder, path: Path, unit: Unit
     ) -> dict[str, Any]:
         loaded = self._load(job, path, unit)
+        if loaded.report.misread:
+            raise LoaderError(f"{path.name}: {loaded.report.misread}")
         if unit.unit is None and job.corpus not in Corpus.names(self.path):
             self._ask_for_unit(job, loaded.report)
         job.at("Opening the corpus")

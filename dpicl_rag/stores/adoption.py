@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ from dpicl_rag.stores.unit_on_record import (
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
+    from dpicl_rag.ledger import Ledger
+
 _PAGE = 1000
 _MOST = 30  # fields that are named
 
@@ -34,6 +36,7 @@ class CollectionAccount:
     Attributes:
         name: Of the collection.
         unit: The field of the unit under which it was adopted; None where it was not.
+        asked: The field that the address names; None where it names none.
         records: How many there are.
         without_text: How many have no text, and so are never found.
         fields: By name, how many records have it; at most 30.
@@ -44,6 +47,7 @@ class CollectionAccount:
 
     name: str
     unit: str | None
+    asked: str | None
     records: int
     without_text: int
     fields: dict[str, int]
@@ -54,11 +58,15 @@ class CollectionAccount:
     @property
     def missing(self) -> tuple[str, ...]:
         """What keeps questions from it, a line each."""
-        lacks = self.records - self.fields.get(self.unit or "", 0)
+        field = self.unit if self.asked is None else self.asked
+        lacks = self.records - self.fields.get(field or "", 0)
         told = {
             "no unit is on record: `dpicl-rag corpora adopt`": self.unit is None,
-            f"{lacks:,} records without the unit {self.unit!r}": bool(
-                self.unit not in (None, "document") and lacks
+            f"the unit on record is {self.unit!r}, not {self.asked!r}": (
+                None not in (self.unit, self.asked) and self.unit != self.asked
+            ),
+            f"{lacks:,} records without the unit {field!r}": bool(
+                field not in (None, "document") and lacks
             ),
             f"{self.without_text:,} records without a text": bool(self.without_text),
             "no records": not self.records,
@@ -66,18 +74,20 @@ class CollectionAccount:
         return tuple(line for line, holds in told.items() if holds)
 
 
-def adopt(address: str, unit_field: str | None = None) -> str:
+def adopt(address: str, unit_field: str | None = None, ledger: Ledger | None = None) -> str:
     """Put on record what a privacy unit of a collection is.
 
     Args:
         address: See `CollectionAddress`.
         unit_field: Metadata field that holds it; that of the address if None.
+        ledger: Knows what was paid for, if there is one.
 
     Returns:
         The field.
 
     Raises:
-        CorpusError: No record has it, or it was adopted under another.
+        CorpusError: No record has it, or it was adopted under another, or answers were paid for by
+            another.
         ConfigurationError: No field was named, or it is no address.
     """
     with _reached(address) as (wanted, collection):
@@ -89,27 +99,32 @@ def adopt(address: str, unit_field: str | None = None) -> str:
             )
         if not require_kind(wanted.name, unit_on_record(collection), field):
             require_field(collection, field)
+            for former in _charged(ledger, wanted.name) - {None, field}:
+                raise CorpusError(
+                    f"answers from {wanted.name!r} were paid for by the unit {former!r}: by "
+                    f"{field!r} a person would have a second budget; adopt it with --unit {former}"
+                )
             note_unit(collection, field)
         return field
 
 
-def release(address: str, has_spent: Callable[[str], bool]) -> str | None:
+def release(address: str, ledger: Ledger | None = None) -> str | None:
     """Take back what is on record as the unit of a collection, and give it back.
 
     Args:
         address: See `CollectionAddress`.
-        has_spent: Whether answers from a corpus of this name were paid for.
+        ledger: Knows what was paid for, if there is one.
 
     Raises:
-        CorpusError: They were: under another unit, who has spent would begin anew.
+        CorpusError: Answers were paid for by it: under another, who has spent would begin anew.
     """
     with _reached(address) as (wanted, collection):
-        if has_spent(wanted.name):
+        former = unit_on_record(collection)
+        if _charged(ledger, wanted.name) & {None, former}:
             raise CorpusError(
                 f"answers from {wanted.name!r} were paid for under its unit, so it stays: under "
                 "another, who has spent would begin anew"
             )
-        former = unit_on_record(collection)
         if former is not None:
             note_unit(collection, None)
         return former
@@ -144,7 +159,8 @@ def account_of(address: str) -> CollectionAccount:
         space = (settings.get("hnsw") or settings.get("spann") or {}).get("space")
         return CollectionAccount(
             wanted.name,
-            wanted.unit_field or unit_on_record(collection),
+            unit_on_record(collection),
+            wanted.unit_field,
             records,
             without_text,
             dict(fields.most_common(_MOST)),
@@ -152,6 +168,10 @@ def account_of(address: str) -> CollectionAccount:
             str(space or "l2"),
             tuple(dict.fromkeys([*persons, *shared])),
         )
+
+
+def _charged(ledger: Ledger | None, corpus: str) -> set[str | None]:
+    return set() if ledger is None else ledger.units_charged(corpus)
 
 
 @contextmanager

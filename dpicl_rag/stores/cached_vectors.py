@@ -276,12 +276,14 @@ class InMemoryVectors(ExactSource, Private):
     Attributes:
         embedder: The model that the store was filled with.
         read: Returns every record that the store holds now, with its vector; see `record_of`.
+        unit_field: Metadata field that it reads the unit from.
     """
 
     name: ClassVar[None] = None
 
     embedder: Embedder
     read: Callable[[], Iterable[tuple[StoredRecord | Defect, Sequence[float]]]]
+    unit_field: str | None = None
 
     def _near(
         self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None

@@ -151,7 +151,7 @@ class ChromaCollection(ExactSource):
             require_kind(self.name, recorded, unit_field)
             with guarded():
                 require_field(collection, unit_field)
-        self._unit_field = unit_field
+        self.unit_field: str = unit_field
         self._refresh = refresh
         self._reach: Reach = reach or (lambda: nullcontext(collection))
         self._files: CachedVectors | None = None  # a collection in memory has none
@@ -269,7 +269,7 @@ class ChromaCollection(ExactSource):
             ids = [
                 id
                 for id, fields in zip(page["ids"], page["metadatas"] or [], strict=True)
-                if unit_of(id, fields or {}, self._unit_field) == unit
+                if unit_of(id, fields or {}, self.unit_field) == unit
             ]
             for some in pages(ids, _PAGE):
                 collection.delete(ids=list(some))
@@ -368,7 +368,7 @@ class ChromaCollection(ExactSource):
                 ids=list(ids), include=["embeddings", "metadatas", "documents"]
             )
             rows = zip(page["ids"], page["metadatas"] or [], page["documents"] or [], strict=True)
-            records = [record_of(*row, self._unit_field) for row in rows]
+            records = [record_of(*row, self.unit_field) for row in rows]
             if records:
                 vectors = np.asarray(page["embeddings"], dtype=np.float32)
                 yield list(zip(records, vectors, strict=True))
@@ -383,7 +383,7 @@ class ChromaCollection(ExactSource):
             for one in zip(
                 found["ids"], found["metadatas"] or [], found["documents"] or [], strict=True
             ):
-                row, record = wanted[one[0]], record_of(*one, self._unit_field)
+                row, record = wanted[one[0]], record_of(*one, self.unit_field)
                 # A record that is another unit's by now is not what was scored.
                 name = cached.names[int(cached.rows.unit[row])]
                 if isinstance(record, StoredRecord) and record.unit == name:

@@ -76,13 +76,13 @@ class FaissVectors(ExactStore):
         self.embedder = embedder
         self._index = index
         self._entry = entry
-        self._unit_field = unit_field
+        self.unit_field: str = unit_field
         flat_part(index)
 
     def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
         """A reading of the index; see `ExactStore.read`."""
         flat, ids = flat_part(self._index)
-        return work(_FaissReading(flat, ids, self._entry, self._unit_field, filter))
+        return work(_FaissReading(flat, ids, self._entry, self.unit_field, filter))
 
 
 def flat_part(index: Any) -> tuple[Any, Sequence[int]]:

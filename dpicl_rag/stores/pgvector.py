@@ -84,7 +84,7 @@ class PgVectors(ExactStore):
         self.embedder = embedder
         self._connect: Connect = connect if callable(connect) else connecting(connect)
         self._table = table
-        self._unit_field = unit_field
+        self.unit_field: str = unit_field
         if unit_field != "document" and unit_field not in table.columns and table.metadata is None:
             raise ConfigurationError(
                 f"the table has no metadata, and {unit_field!r} is not among its columns; name the "
@@ -98,7 +98,7 @@ class PgVectors(ExactStore):
             _set_locally(connection, _EXACTLY)
             statements = Statements(
                 self._table,
-                self._unit_field,
+                self.unit_field,
                 types_of(connection, self._table),
                 filter,
                 validates=(connection.dialect.server_version_info or ()) >= (16,),

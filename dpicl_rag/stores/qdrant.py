@@ -71,6 +71,7 @@ class QdrantVectors(ExactStore):
             raise ConfigurationError("give a QdrantClient; an asynchronous one is not searched")
         self.name = self._collection = collection
         self.embedder = embedder
+        self.unit_field: str = unit_field
         self._client = client
         self._points = _Points(
             unit_field, metadata, text if callable(text) else lambda payload: payload.get(text)

@@ -22,7 +22,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.retrievers import Documents, ThresholdRetriever, corpus_name_of, vectors_of
+from dpicl_rag.retrieval.retrievers import Documents, ThresholdRetriever, vectors_of
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, UnitVectors, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid
@@ -88,9 +88,7 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
                 "the question is near to nearly all words of the vocabulary; give it more words"
             )
         gaussian = plan.gaussian and (search is None or search.gaussian)
-        with run.open_account(
-            corpus_name_of(documents), rho=plan.rho, gaussian=gaussian
-        ) as account:
+        with run.open_account(documents, rho=plan.rho, gaussian=gaussian) as account:
             if search is not None and reader is not None:
                 if search_rho > 0:
                     account.pay(plan.search_rho)

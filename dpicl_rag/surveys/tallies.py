@@ -42,7 +42,6 @@ from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import (
     Documents,
     all_units,
-    corpus_name_of,
     shaped_by,
     vectors_of,
 )
@@ -322,9 +321,7 @@ def _nearest_labels(
     plan = tally_plan(run.config, DIRECT, 0.0, len(request.labels), request.most)
     texts = [f"{request.asked()} {label}".strip() for label in request.labels]
     public = Vocabulary.embedded(texts, embedder)
-    with run.open_account(
-        corpus_name_of(documents), rho=plan.rho, gaussian=plan.gaussian
-    ) as account:
+    with run.open_account(documents, rho=plan.rho, gaussian=plan.gaussian) as account:
         vectors = vectors_of(documents, embedder, run.config.privacy_unit)
         asked = vectors.sampled(request.sample, run.randomness)
         *counts, _ = nearest_words(asked.blocks, public.vectors, request.most)

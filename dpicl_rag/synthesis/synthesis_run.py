@@ -356,6 +356,7 @@ def run_account(
     units: Sequence[str] | None = None,
     *,
     lost: float = 0.0,
+    unit_field: str | None = None,
 ) -> Account:
     """The account of the rest of a run; what is not used goes back.
 
@@ -365,6 +366,7 @@ def run_account(
         rho: What the rest costs any unit at most.
         units: All units, where each pays for itself.
         lost: Rho of what kills may have taken for tokens that nobody saw; so much less is enough.
+        unit_field: Field of the unit, of a store that is read by one.
     """
     least = max(0.0, rho - lost)
     if ledger is not None and rho and not least:  # kills may have taken all that is left
@@ -373,4 +375,6 @@ def run_account(
         rho = rho if room is None else min(rho, room)
     payer = ledger if rho else None
     at_least = least if lost and least else None
-    return open_account(payer, corpus=corpus, rho=rho, at_least=at_least, units=units)
+    return open_account(
+        payer, corpus=corpus, rho=rho, at_least=at_least, units=units, unit_field=unit_field
+    )

@@ -154,14 +154,14 @@ def synthesise(
     room = plan.template.room(loaded.tokenizer)
     longest = plan.template.prompt(loaded.tokenizer, "x" * LONGEST)
     longest.allowance(loaded, plan.unit_tokens, room)
-    name = getattr(source, "name", _NO_CORPUS)
+    name, unit_field = getattr(source, "name", _NO_CORPUS), getattr(source, "unit_field", None)
 
     @contextmanager
     def opened(run: Run) -> Iterator[_CorpusWriter]:
         units = _passages(source)
         keys = _Keys(plan, public, run, coins)
         rho = keys.rho_left()
-        with run_account(ledger, name, rho, list(units)) as account:
+        with run_account(ledger, name, rho, list(units), unit_field=unit_field) as account:
             least = min(rho, plan.keys_rho)
             account.require(least, "the keys of this plan cost", "lower epsilon")
             topics = keys.topics(units, account)

@@ -95,7 +95,7 @@ def _in_memory(store: InMemoryVectorStore, unit_field: str, embedder: Embedder) 
         for row in list(store.store.values()):
             yield record_of(row["id"], row["metadata"], row["text"], unit_field), row["vector"]
 
-    return InMemoryVectors(embedder, read)
+    return InMemoryVectors(embedder, read, unit_field)
 
 
 def _search_of(retriever: VectorStoreRetriever) -> SearchOptions:

@@ -84,7 +84,7 @@ def _vectors(index: Any, unit_field: str | None) -> VectorSource:
             text = node.get_content(metadata_mode=MetadataMode.NONE)
             yield record_of(node.node_id, fields_of_node(node), text, unit_field), vector
 
-    return InMemoryVectors(embedder, read)
+    return InMemoryVectors(embedder, read, unit_field)
 
 
 def _postgres(index: VectorStoreIndex, unit_field: str, embedder: Embedder) -> VectorSource:

@@ -27,7 +27,7 @@ FORM_BYTES = 64 * 1024
 """Bytes of a form, beside the file."""
 
 _FIELD_LETTERS = 256
-_FIELDS = ("corpus", "epsilon", "unit", "text_field", "key_field", "header")
+_FIELDS = ("corpus", "epsilon", "unit", "text_field", "key_field", "header", "records")
 _SCHEMA = {
     "type": "object",
     "required": ["corpus", "file"],

@@ -44,6 +44,8 @@ def test_every_command_takes_one(cli, place, spending):
     assert refused.exit_code == 1
     assert f"corpora adopt {name} --unit FIELD" in refused.stderr
     assert cli("ask", "What code?", "--corpus", f"{name}?unit=owner").exit_code == 1
+    told = succeed(cli("corpora", "check", f"{name}?unit=owner"))
+    assert "unit: not on record\nasked for: owner\n" in told
     refused = cli("corpora", "adopt", name, "--unit", "owners")
     assert "no record of 'facts' has a field 'owners'" in refused.stderr
     succeed(cli("corpora", "adopt", name, "--unit", "document"))

@@ -318,6 +318,24 @@ def test_an_empty_table_is_told_of_before_a_corpus_is_made(cli, home, content):
     assert cli("ingest", *both, "--corpus", "both", "--yes").exit_code == 0
 
 
+@pytest.mark.parametrize("header", ["No,Who", "9"])
+def test_a_header_that_fits_no_row_is_told_of_before_a_corpus_is_made(cli, home, header):
+    (home / "rows.csv").write_text("7,Ida,lamp\n8,Olaf,door\n")
+    result = cli("ingest", str(home / "rows.csv"), "--corpus", "rows", "--header", header)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "--header LINE" in result.stderr
+    assert Corpus.names() == []
+
+
+def test_the_list_of_records_is_named(cli, home):
+    (home / "t.json").write_text('{"cases": [{"text": "lamp"}, {"text": "door"}], "count": 2}')
+    refused = cli("ingest", str(home / "t.json"), "--corpus", "cases")
+    assert "it holds 'cases'" in refused.stderr
+    assert "--records" in cli("ingest", "imap://a@b", "--corpus", "c", "--records", "x").stderr
+    told = cli("ingest", str(home / "t.json"), "--corpus", "cases", "--records", "cases", "--json")
+    assert json.loads(told.stdout)["loaded"] == 2
+
+
 def test_a_name_whose_answers_were_paid_for_elsewhere_is_taken(cli, rows):
     with Ledger(data_folder.default_ledger()) as book:
         book.set_budget(corpus="facts", rho=0.03)

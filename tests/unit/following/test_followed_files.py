@@ -234,6 +234,12 @@ def test_how_files_are_read_is_kept(corpus: Corpus, tmp_path: Path) -> None:
     (kept,) = map(FileSource.of, corpus.followed.sources())
     assert kept == FileSource.at([table], "who", "said")
     assert {record.unit for record in corpus.records()} == {"ann", "bo"}
+    listed = tmp_path / "rows.json"
+    listed.write_text('{"rows": [{"who": "cid", "said": "three"}], "count": 1}')
+    bring(corpus, listed, unit="who", text_field="said", records="rows")
+    kept = [FileSource.of(one).records for one in corpus.followed.sources()]
+    assert sorted(map(str, kept)) == ["None", "rows"]
+    assert {record.unit for record in corpus.records()} == {"ann", "bo", "cid"}
 
 
 def test_another_unit_leaves_former_sources(tmp_path: Path, embedder: HashingEmbedder) -> None:

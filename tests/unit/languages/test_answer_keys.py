@@ -255,6 +255,12 @@ def test_a_name_may_have_words_of_the_question():
     assert which.of("It is Sudden Moss Disease") == ("Sudden Moss Disease",)
 
 
+def test_a_numbered_thing_that_was_asked_about_is_no_place():
+    keys = AnswerKeys("Where did the Breezer 2 go?")
+    assert keys.of("It is the Breezer 2.") == ()
+    assert keys.of("The Breezer 2 is in room 12.") == ("room 12",)
+
+
 def test_words_that_say_nothing_in_another_language_are_no_name():
     where = AnswerKeys("Wo kann man parken?")
     assert where.of("The.", by_parts=True) == ()

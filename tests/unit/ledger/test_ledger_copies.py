@@ -41,6 +41,7 @@ CHANGES = [
     ("part", "spent = 0"),
     ("part", "individual = individual + 1024"),
     ("payer", "corpus = 'other'"),
+    ("payer", "unit_field = 'other'"),
     ("delta_pool", "delta = delta + 1048576"),
     ("delta_hold", "held = held - 4"),
     ("delta_hold", "committed = 0"),

@@ -20,6 +20,7 @@ def files() -> list[tuple[str, bytes]]:
     found += [("xlsx", made.xlsx([["who", "note"], ["Ann", words]])) for words in WORDS]
     found += [("msg", made.msg({"0037": "Plans", "1000": words})) for words in WORDS]
     found += [("txt", words.encode()) for words in WORDS]
+    found += [("ics", f"BEGIN:VEVENT\nSUMMARY:{words}\nEND:VEVENT".encode()) for words in WORDS]
     docx = made.office("docx", WORDS[0])
     found += [
         ("pdf", made.pdf()),
@@ -32,6 +33,7 @@ def files() -> list[tuple[str, bytes]]:
         ("msg", made.msg({"1000": "words"})[:900]),
         ("txt", made.pdf("words")),
         ("txt", bytes(range(1, 32)) * 9),
+        ("ics", b"BEGIN:VEVENT\nSUMMARY"),
         ("zip", made.nested_archive(3)),
         ("", made.pdf("words")),
         ("", b"\x89PNG\r\n\x1a\n"),

@@ -104,6 +104,8 @@ class Files:
             raw = self.head.get(name, b"") + b"".join(those)
             if name in self.arrays:
                 raw = b"[" + b",".join(those) + b"]"
+            if "records" in self.options:
+                raw = b'{"count": 7, "rows":' + raw + b"}"
             path = os.path.join(os.fsencode(folder), name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as file:
@@ -157,6 +159,7 @@ def _lines(coins: random.Random) -> Files:
     name = coins.choice([b"t.jsonl", b"t.json"]) + coins.choice([b"", b".gz"])
     if b".jsonl" not in name and coins.random() < 0.7:
         made.arrays = {name}
+        made.options |= coins.choice([{}, {"records": "rows"}])
     made.packed = {name} if name.endswith(b".gz") else set()
 
     def row(person: int) -> bytes:

@@ -1,6 +1,7 @@
 """What names the columns of a table, and which columns are persons'."""
 
 import io
+import json
 import zipfile
 from pathlib import Path
 
@@ -63,6 +64,31 @@ def test_the_owner_says_where_the_names_are(tmp_path: Path) -> None:
     assert [one.metadata["Payer"] for one in titled.documents] == ["Ida"]
 
 
+@pytest.mark.parametrize(("header", "above"), [(["No", "Who"], ""), (2, "Guests;\nNo,Who\n")])
+def test_too_few_names_are_said(tmp_path: Path, header: int | list[str], above: str) -> None:
+    path = written(tmp_path, "t.csv", f"{above}7,Ida,lamp\n8,Olaf,door\n")
+    report = load(path, header=header).report
+    assert report.loaded == 0
+    assert "more fields than there are names of columns" in report.misread
+    assert report.misread in report.summary
+    # A record that fits is loaded, whoever else is there, and the others are named one by one.
+    with path.open("a") as table:
+        table.write("9,Una\n")
+    grown = load(path, header=header).report
+    assert (grown.loaded, grown.misread, grown.skipped) == (1, "", report.skipped)
+    sheet = written(tmp_path, "t.xlsx", made.xlsx([[7, "Ida", "lamp"], [8, "Olaf", "door"]]))
+    assert load(sheet, header=["No", "Who"]).report.misread
+
+
+def test_a_line_beyond_the_table_names_no_columns(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.csv", RECORDS)
+    with pytest.raises(LoaderError, match="ends before the line that is to name its columns"):
+        load(path, header=9)
+    assert [one.position for one in load(tmp_path, header=9).report.skipped] == ["t.csv"]
+    with pytest.raises(LoaderError, match="cannot be read"):
+        load(written(tmp_path, "t.xlsx", made.xlsx([["No"], [8]])), header=9)
+
+
 def test_without_a_header_no_row_says_how_others_are_read(tmp_path: Path) -> None:
     rows = ["a;b;c,d\n", "1,2\n", "x,y,z,w\n"]
     for gone in range(1, len(rows)):
@@ -89,6 +115,37 @@ def test_repeated_columns_are_all_kept(tmp_path: Path) -> None:
     (found,) = load(path).documents
     assert found.metadata == {"Key": "K-1", "Note": "one", "Note (2)": "two", "Note (3)": ""}
     assert load(path, text_field="Note").documents[0].text == "one\n\ntwo"
+
+
+WITHIN = [{"id": 1, "who": "Ida", "text": "lamp"}, {"id": 2, "who": "Olaf", "text": "door"}]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("name", ["cases", "fälle"])
+def test_the_list_of_records_is_named(tmp_path: Path, indent: int | None, name: str) -> None:
+    whole = {"count": 2, "by": {"who": "[{"}, "tags": ["a"], name: WITHIN}
+    path = written(tmp_path, "t.json", json.dumps(whole, indent=indent))
+    with pytest.raises(LoaderError, match=rf"--records NAME.*; it holds '{name}'$"):
+        load(path)
+    found = load(path, unit="who", records=name)
+    plain = load(written(tmp_path, "u.json", json.dumps(WITHIN)), unit="who")
+    told = [
+        [(one.unit, one.text, one.metadata) for one in read.documents] for read in (found, plain)
+    ]
+    assert told[0] == told[1]
+    assert found.report.persons == plain.report.persons
+    with pytest.raises(LoaderError, match="it holds"):
+        load(path, records="case")
+    assert load(path.parent / "u.json", records=name).report.loaded == 2  # a list is one
+    # The reason that stands for a file of a folder has no word of it.
+    assert [one.reason for one in load(tmp_path).report.skipped] == [JSON_OBJECT]
+
+
+def test_an_empty_list_of_records_and_damaged_ones(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "t.json", '{"cases": []}'), records="cases").report.read == 0
+    path = written(tmp_path, "t.json", '{"cases": [{"text": "lamp"}, {"text": }, 7], "cases": 1}')
+    report = load(path, records="cases").report
+    assert (report.loaded, len(report.skipped)) == (1, 2)
 
 
 @pytest.mark.parametrize("written_as", ["%s", "%s\n", "{\n%s"])

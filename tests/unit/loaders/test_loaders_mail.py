@@ -223,6 +223,23 @@ def test_texts_of_other_kinds_are_read(kind: str, content: str, expected: str) -
         assert body(multipart("alternative", PLAIN, HTML, part)) == f"plain words\n\n{expected}"
 
 
+@pytest.mark.parametrize("entry", ["VEVENT", "VTODO"])
+def test_a_calendar_says_the_same_as_a_file_an_attachment_and_a_part(
+    tmp_path: Path, entry: str
+) -> None:
+    written = f"BEGIN:{entry}\r\nSUMMARY:Caf\u00e9\\, lo\r\n ng\r\nUID:7\r\nEND:{entry}\r\n"
+    raw = f"BEGIN:VCALENDAR\r\n{written}{written.replace('7', '8')}END:VCALENDAR\r\n".encode()
+    expected = "Summary: Caf\u00e9, long\n\nSummary: Caf\u00e9, long"
+    (tmp_path / "a.ics").write_bytes(raw)
+    (found,) = load(tmp_path / "a.ics").documents
+    assert (found.text, found.metadata) == (expected, {"file": "a.ics"})
+    head = b"From: a@b.c\nContent-Transfer-Encoding: 8bit\nContent-Type: "
+    assert body(head + b"text/calendar; charset=utf-8\n\n" + raw) == expected
+    for kind in (b"application/ics", b"application/octet-stream; name=x.ics"):
+        read = body(head + kind + b"\n\n" + raw)
+        assert read.removeprefix("Attachment x.ics:\n\n") == expected
+
+
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [

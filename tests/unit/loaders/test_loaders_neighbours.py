@@ -89,7 +89,7 @@ def _characters_that_lose_bytes(patch: Patch) -> None:
 
 
 def _names_of_files_that_lose_bytes(patch: Patch) -> None:
-    patch(sources.Source, "exact", "")
+    patch(sources.SourceFile, "exact", "")
 
 
 def _names_as_they_are_written(patch: Patch) -> None:
@@ -97,7 +97,7 @@ def _names_as_they_are_written(patch: Patch) -> None:
 
 
 def _mail_that_ties_whatever_it_refers_to(patch: Patch) -> None:
-    patch(loader, "tying_many", lambda messages: set())
+    patch(identities, "tying_many", lambda messages: set())
 
 
 def _ids_between_angles_alone(patch: Patch) -> None:

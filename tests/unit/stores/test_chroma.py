@@ -1,7 +1,7 @@
 """Collections that something else fills, read in place."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,18 @@ import numpy as np
 import pytest
 from chromadb.config import Settings
 
+from dpicl_rag import Ledger, PrivateContextLLM
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import PrivateThresholdRetriever, ThresholdRetriever, TopKRetriever
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.retrieval import (
+    PrivateThresholdRetriever,
+    ThresholdRetriever,
+    TopKRetriever,
+    score_histograms,
+)
 from dpicl_rag.retrieval.stored_record import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
+from dpicl_rag.synthesis import synthesise_corpus
+from tests.support.scripted_model import ScriptedModel
 from tests.unit.conftest import HashingEmbedder, units_of
 
 TEXTS = ["a refund takes five days", "ask for a refund by mail", "the warehouse opens at eight"]
@@ -183,3 +191,39 @@ def test_llama_index(client: chromadb.ClientAPI, embedder: HashingEmbedder) -> N
         ("thread 1", TEXTS[0]),
         ("thread 1", TEXTS[1]),
     }
+
+
+MODEL = ScriptedModel({"refund": "In five days.", "": "I cannot know."})
+WAYS: dict[str, Callable[[PrivateContextLLM, Corpus, Path], Any]] = {
+    "answer": lambda llm, corpus, _: llm.answer("When?", ThresholdRetriever(corpus, 0.1)),
+    "classify": lambda llm, corpus, _: llm.classify("When?", corpus, labels=["a", "b"]),
+    "tally by vectors": lambda llm, corpus, _: llm.tally(
+        "Which?", ["a refund", "mail"], corpus, by="vectors"
+    ),
+    "survey": lambda llm, corpus, _: llm.survey(None, corpus),
+    "scores": lambda llm, corpus, _: score_histograms(
+        corpus, ["When?"], ledger=llm._ledger, corpus=corpus.name
+    ),
+    "synthesis": lambda llm, corpus, folder: synthesise_corpus(
+        corpus, "drawn", epsilon=8, model=MODEL, ledger=llm._ledger, path=folder, keys="trie"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_paid_for_by_one_field_is_not_paid_for_by_another(
+    collection: chromadb.Collection, embedder: HashingEmbedder, tmp_path: Path, way: str
+) -> None:
+    """The hole that was: each field had budgets of its own, two for a person."""
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_budget(corpus="theirs", epsilon=1000)
+        llm = PrivateContextLLM(MODEL, ledger=ledger)
+        by = {
+            field: Corpus.from_collection(collection, unit_field=field, embedder=embedder)
+            for field in ("thread", "document")
+        }
+        llm.answer("When is a refund?", ThresholdRetriever(by["thread"], 0.1))
+        before = ledger.status()
+        with pytest.raises(ConfigurationError, match=r"by the unit 'thread'.*corpora adopt"):
+            WAYS[way](llm, by["document"], tmp_path)
+        assert ledger.status() == before

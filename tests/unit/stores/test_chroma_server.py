@@ -12,6 +12,7 @@ import pytest
 from chromadb.config import Settings
 
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.ledger import Ledger
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.stores import cached_vectors
 from dpicl_rag.stores.adoption import account_of, adopt, release
@@ -154,8 +155,26 @@ def test_the_owner_alone_puts_the_unit_on_record(corpus: ChromaCollection, addre
     again.close()
     with pytest.raises(CorpusError, match="is the same who, not the same odd"):
         ChromaCollection.open(f"{plain}?unit=odd", embedder=HashingEmbedder())
-    assert release(plain, lambda name: False) == "who"
+    assert release(plain) == "who"
     assert adopt(plain, "document") == "document"
+
+
+def test_the_unit_that_was_paid_for_is_the_one_on_record(address: str, tmp_path: Path) -> None:
+    """In whatever order the two are written, by whatever ledger: none keeps all answers out."""
+    plain = address.partition("?")[0]
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        for cost in (0.0, 0.1):
+            with ledger.reserve(
+                corpus="other", source=name_of(address), rho=1.0, unit_field="who"
+            ) as held:
+                held.commit(cost)
+            adopt(plain, "document", None if cost else ledger)
+            assert release(plain, ledger) == "document"
+        with pytest.raises(CorpusError, match="adopt it with --unit who"):
+            adopt(plain, "document", ledger)
+        assert adopt(plain, "who", ledger) == "who"
+        with pytest.raises(CorpusError, match="were paid for under its unit"):
+            release(plain, ledger)
 
 
 def test_what_is_in_a_collection_is_its_owners_to_see(address: str, cache: Path) -> None:
@@ -163,8 +182,14 @@ def test_what_is_in_a_collection_is_its_owners_to_see(address: str, cache: Path)
     assert (found.records, found.unit) == (len(TEXTS), None)
     assert found.fields["who"] == len(TEXTS)
     assert any("corpora adopt" in line for line in found.missing)
+    asked = account_of(f"{address.partition('?')[0]}?unit=whom")
+    assert (asked.unit, asked.asked) == (None, "whom")
+    assert f"{len(TEXTS)} records without the unit 'whom'" in asked.missing
     adopt(address)
     assert account_of(address).unit == "who"
+    assert account_of(address.replace("who", "odd")).missing == (
+        "the unit on record is 'who', not 'odd'",
+    )
 
 
 def test_a_collection_of_another_model_is_refused_before_a_question(
