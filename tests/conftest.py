@@ -6,20 +6,26 @@ import gc
 import os
 import random
 import signal
+import ssl
 import sys
 import time
+import typing
 import zlib
+from functools import cache
 from pathlib import Path
+from shutil import disk_usage
 from types import SimpleNamespace
 
+import certifi
 import pytest
 from hypothesis import settings
 
 from dpicl_rag.mechanisms import randomness
 from tests.support.dovecot import dovecot, dovecot_program  # noqa: F401
 from tests.support.postgres import postgres  # noqa: F401
-from tests.support.readings import LABELLING, SEEING
-from tests.support.tiny_model import build_tiny_model
+
+if sys.version_info < (3, 12):  # later ones keep what makes a protocol; exact tests ask a lot
+    typing._get_protocol_attrs = cache(typing._get_protocol_attrs)
 
 # A machine that does other work beside is slow, and no fault.
 settings.register_profile("unhurried", deadline=None)
@@ -34,6 +40,9 @@ SECONDS = 2.0
 IMPORTS = 50
 """So many modules at once are a library."""
 
+MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
+"""Where Linux keeps files in memory, and the bytes that must be free there."""
+
 DEAR = frozenset({"heavy", "stress", "engine"})
 """Marks of tests for which no change waits, but for those that are a `guard` too."""
 
@@ -46,6 +55,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--with-waited-for", action="store_true", help="and all that every change waits for"
     )
+
+
+def pytest_configure(config):
+    """Files of tests are kept in memory where there is room: a disk makes each commit wait."""
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and disk_usage(MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -111,9 +126,6 @@ def fixed_coins(request, monkeypatch):
     monkeypatch.setattr(randomness, "secrets", fixed)
 
 
-_CACHES = ("stores.cached_vectors.user_cache_dir", "rehearsal.kept_rehearsals.user_cache_path")
-
-
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
     """No vectors of collections and no rehearsals are kept where the user's are."""
@@ -125,9 +137,28 @@ def own_cache(tmp_path_factory, monkeypatch):
         monkeypatch.setattr(f"dpicl_rag.{place}", lambda *_, **__: folder)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def certificates_read_once():
+    """Every client of HTTP would read those of all authorities anew, also for plain HTTP."""
+    read = ssl.create_default_context
+    once = cache(read)
+    usual = [{}, *({"cafile": file} for file in (certifi.where(), os.getenv("SSL_CERT_FILE")))]
+
+    def context(*arguments, **options):
+        found = once if not arguments and options in usual else read
+        return found(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", context)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def seeing(monkeypatch):
     """Made-up models pass for such as can count: no test waits until they are rehearsed."""
+    # Not by the process that only starts the others.
+    from tests.support.readings import LABELLING, SEEING
+
     monkeypatch.setattr("dpicl_rag.surveys.tallies.yes_or_no_of", lambda _: SEEING)
     monkeypatch.setattr("dpicl_rag.surveys.tallies.labelling_of", lambda _: LABELLING)
 
@@ -135,6 +166,8 @@ def seeing(monkeypatch):
 @pytest.fixture(scope="session")
 def tiny_model():
     """A two-layer random-weight model with a byte tokenizer."""
+    from tests.support.tiny_model import build_tiny_model
+
     return build_tiny_model()
 
 

@@ -8,10 +8,12 @@ floating-point error for an attacker to look for (Mironov 2012), and none to acc
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 
 from dpicl_rag import _validate
@@ -201,11 +203,7 @@ class DiscreteGaussian:
             return min(1.0, math.erfc(beyond) / 2 * _ROUNDED_UP + math.ulp(0.0))
         if least <= 0:
             return min(1.0, (1.0 - self.tail(1 - least)) * _ROUNDED_UP)
-        twice = 2 * self.sigma**2
-        # Behind the last term there are none that float64 can hold.
-        end = math.ceil(math.sqrt(twice * 800)) + 2
-        terms = [math.exp(-(x * x) / twice) for x in range(end)]
-        whole = 2 * math.fsum(terms) - 1
+        terms, whole = _weights(self.sigma)
         return math.fsum(terms[least:]) / whole * _ROUNDED_UP + math.ulp(0.0)
 
     def least(self, probability: float) -> int:
@@ -229,6 +227,16 @@ class DiscreteGaussian:
             return discrete_gaussian(self._variance, randomness)
         drawn = discrete_gaussian(self._variance * _GRID**2, randomness)
         return (2 * drawn + _GRID) // (2 * _GRID)
+
+
+@lru_cache(maxsize=8)
+def _weights(sigma: float) -> tuple[array[float], float]:
+    """Weights of 0, 1, ... in a Gaussian, and the sum of all."""
+    twice = 2 * sigma**2
+    # Behind the last term there are none that float64 can hold.
+    end = math.ceil(math.sqrt(twice * 800)) + 2
+    terms = array("d", (math.exp(-(x * x) / twice) for x in range(end)))
+    return terms, 2 * math.fsum(terms) - 1
 
 
 def discrete_gaussian(variance: Fraction, randomness: Randomness) -> int:

@@ -169,6 +169,7 @@ def base(held_fixed, tiny_model, tmp_path_factory):
     return told(tmp_path_factory.mktemp("base") / "day", DOCUMENTS, tiny_model)
 
 
+@pytest.mark.heavy
 def test_the_day_has_answers_and_refusals(base):
     [said] = base.told["order"]
     assert said.count("False") >= 9, said
@@ -270,6 +271,7 @@ def test_a_secret_reaches_the_model_and_nothing_else(tiny_model, tmp_path):
     assert probed(tmp_path / "day", tiny_model).findings == []
 
 
+@pytest.mark.heavy
 def test_the_probe_sees_a_message_that_quotes_a_document(tiny_model, tmp_path, monkeypatch):
     def quoting(self, *asked):
         raise ConfigurationError(self.texts[-1])

@@ -167,6 +167,7 @@ def base(no_word_on_reading, tiny_model, tmp_path_factory):
     return told(tmp_path_factory.mktemp("base") / "day", DOCUMENTS, tiny_model)
 
 
+@pytest.mark.heavy
 def test_the_day_has_all_kinds_of_answers(base):
     assert {"order", "stderr"} <= base.told.keys()
     [said] = base.told["order"]
@@ -260,6 +261,7 @@ def test_a_secret_reaches_the_model_and_nothing_else(tiny_model, tmp_path):
     assert probed(tmp_path / "day", tiny_model).findings == []
 
 
+@pytest.mark.heavy
 def test_the_probe_sees_a_log_line_with_the_documents(tiny_model, tmp_path, monkeypatch):
     a_log_line_with_the_documents(monkeypatch)
     assert "log some.library" in probed(tmp_path / "day", tiny_model).findings

@@ -53,10 +53,9 @@ def test_a_unit_pays_for_what_its_note_shows(trace, accounting, unit):
     assert beyond <= 1e-12
 
 
-@pytest.mark.guard
 @pytest.mark.heavy
 @BOTH
-@pytest.mark.parametrize("unit", ["a", "c"])
+@pytest.mark.parametrize("unit", [pytest.param("a", marks=pytest.mark.guard), "c"])
 def test_and_for_tokens_that_are_drawn_from_notes(trace, accounting, unit):
     short, beyond = worst(trace, ("a", "a", "b"), unit, accounting=accounting, reader=HONEST)
     assert short <= 1e-9
@@ -64,7 +63,6 @@ def test_and_for_tokens_that_are_drawn_from_notes(trace, accounting, unit):
 
 
 @pytest.mark.heavy
-@pytest.mark.guard
 def test_tokens_are_reached(trace):
     found, _ = agreement.views(trace, ("a", "a", "b"), "a", reader=HONEST)
     assert {view[1][1] for view, _ in found} == {"agreement", "tokens"}
@@ -169,10 +167,16 @@ def as_drawn(monkeypatch):
     )
 
 
+ASKED = [(tallies.counted(), unit) for unit in tallies.SOME]
+ASKED += [(tallies.tallied(most=2), unit) for unit in ("ab", "nothing")]
+ASKED += [
+    pytest.param(tallies.tallied(most=2), unit, marks=pytest.mark.heavy) for unit in ("a", "b")
+]
+
+
 @tallies.ACCOUNTING
 @pytest.mark.usefixtures("as_drawn")
-@pytest.mark.parametrize("unit", tallies.SOME)
-@pytest.mark.parametrize("ask", [tallies.counted(), tallies.tallied(most=2)])
+@pytest.mark.parametrize(("ask", "unit"), ASKED)
 def test_a_reader_s_labels_are_paid_for(unit, ask, accounting):
     reader = ScriptedReader(letters)
     assert tallies.worst(ask, unit, accounting=accounting, reader=reader) <= 1e-9
@@ -188,14 +192,16 @@ LIMITED = {"reader": ScriptedReader(letters), "max_calls": 2}
 
 @tallies.ACCOUNTING
 @pytest.mark.usefixtures("as_drawn")
-@pytest.mark.parametrize("unit", ["a", "b", "nothing"])
+@pytest.mark.parametrize(
+    "unit", ["b", *(pytest.param(unit, marks=pytest.mark.heavy) for unit in ("a", "nothing"))]
+)
 def test_a_limit_of_calls_is_paid_for(unit, accounting):
     ask = tallies.counted(search=few)
     assert tallies.worst(ask, unit, accounting=accounting, **LIMITED) <= 1e-9
 
 
 @pytest.mark.usefixtures("as_drawn")
-@pytest.mark.parametrize("paid", [0.0, 0.5])
+@pytest.mark.parametrize("paid", [0.5, pytest.param(0.0, marks=pytest.mark.heavy)])
 def test_a_limit_that_pays_for_its_count_in_part_or_not_at_all_is_seen(monkeypatch, paid):
     price, honest = Search.rho, Search.search
     monkeypatch.setattr(Search, "rho", lambda self, reach: paid * price(self, reach))

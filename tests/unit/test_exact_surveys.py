@@ -32,8 +32,10 @@ LIKELY = 1e-36
 SHOWN = []  # words as they were released
 WORDS = ("dog", "cat", "sun")
 TWO = WORDS[:2]
+HEAVY = pytest.mark.heavy
 OTHERS = ("dog", "dog cat", "sun")
 SOME = ("dog", "cat", "sun", "dog cat", "nothing")
+QUICK = [unit if unit in ("dog", "nothing") else pytest.param(unit, marks=HEAVY) for unit in SOME]
 MUCH = {"epsilon": 12.0, "delta": 0.01}
 
 
@@ -144,14 +146,14 @@ def worst(unit, **settings):
 
 
 @pytest.mark.usefixtures("words_alone")
-@pytest.mark.parametrize("unit", SOME)
+@pytest.mark.parametrize("unit", QUICK)
 def test_words_and_the_number_of_units_are_paid_for(unit):
     assert worst(unit) <= 1e-9
 
 
 @pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
-@pytest.mark.parametrize("unit", ["dog cat", pytest.param("sun", marks=pytest.mark.guard)])
+@pytest.mark.parametrize("unit", ["dog cat", "sun"])
 def test_two_votes_are_paid_for(unit):
     assert worst(unit, vocabulary=WORDS, votes=2) <= 1e-9
 
@@ -164,9 +166,10 @@ def test_a_sample_of_units_is_paid_for(unit):
 
 
 @pytest.mark.heavy
-@pytest.mark.guard
 @pytest.mark.usefixtures("themes_alone")
-@pytest.mark.parametrize("unit", ["dog", "dog cat", "nothing"])
+@pytest.mark.parametrize(
+    "unit", [pytest.param("dog", marks=pytest.mark.guard), "dog cat", "nothing"]
+)
 def test_units_that_are_counted_by_theme_are_paid_for(unit):
     assert worst(unit) <= 1e-9
 
@@ -205,7 +208,7 @@ def test_a_tally_by_vectors_is_paid_for(unit, votes):
 
 
 @pytest.mark.usefixtures("words_alone")
-@pytest.mark.parametrize("unit", ["dog", "sun", "nothing"])
+@pytest.mark.parametrize("unit", ["dog", "sun", pytest.param("nothing", marks=HEAVY)])
 def test_a_question_is_asked_of_each_unit_by_itself(unit):
     assert worst(unit, question="what of the sun?") <= 1e-9
 
@@ -220,7 +223,7 @@ BY_READER = {"by": "model", "reader": ScriptedReader(phrases)}
 
 
 @pytest.mark.usefixtures("words_alone")
-@pytest.mark.parametrize("unit", SOME)
+@pytest.mark.parametrize("unit", QUICK)
 def test_phrases_of_a_reader_are_paid_for(unit):
     assert worst(unit, **BY_READER) <= 1e-9
 
@@ -261,7 +264,6 @@ def test_a_call_that_sees_two_units_is_seen_in_a_survey():
     assert deficit(views(("cat",) * 3, "dog", **both), views(("cat",) * 3, **both)) > 0.1
 
 
-@pytest.mark.guard
 @pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 def test_votes_that_are_charged_as_one_are_seen(monkeypatch):
@@ -305,6 +307,7 @@ def test_a_vocabulary_from_the_data_is_seen(monkeypatch):
     assert worst("cat") == math.inf
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("themes_alone")
 def test_units_that_are_counted_by_theme_and_do_not_pay_are_seen(monkeypatch):
     monkeypatch.setattr(Account, "pay", lambda *_, **__: None)

@@ -67,7 +67,6 @@ def test_app_after_the_change_is_private(tmp_path, monkeypatch, tiny_model):
 
 
 @pytest.mark.heavy
-@pytest.mark.guard
 @pytest.mark.filterwarnings("error:at most about", "ignore:seeded coins")
 def test_app_after_the_change_says_what_forty_notes_agree_on(tmp_path, monkeypatch):
     from demos.langchain_chain import NOTES

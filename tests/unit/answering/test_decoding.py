@@ -142,6 +142,7 @@ def test_the_greedy_draft_stops_where_the_public_model_is_unsure():
     assert 0 < lengths[1] < 20
 
 
+@pytest.mark.heavy
 def test_the_setting_changes_no_answer():
     model = build_tiny_model(scale=60.0)
     documents = ["the code is 4471", "the code is 4471 as always", "lunch"]

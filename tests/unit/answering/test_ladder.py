@@ -213,6 +213,7 @@ def test_so_few_are_enough_where_all_answers_are_listed(question, booked, units)
     assert tuple(found) == units
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("keys", "units"), [(1, (7, 11, 20, 37)), (2, (9, 15, 27, 50)), (3, (11, 18, 32, 60))]
 )

@@ -90,6 +90,7 @@ def test_a_number_of_subsets_in_place_of_a_rate(score):
     assert "5 subsets of 2 need 10 examples" in refused.stderr
 
 
+@pytest.mark.heavy
 def test_written_shots_stand_beside_the_methods(score, cli, home):
     words = ("--shots", "2", "--shot-tokens", "2", "--shot-experts", "3", "--shot-rate", "0.5")
     words += ("--delta", "1e-2")
@@ -275,6 +276,7 @@ def test_membership_is_attacked_on_every_text_task(cli, home, task):
     ]
 
 
+@pytest.mark.heavy
 def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):
     base = ("--task", str(source), "--method", "exponential,few-shot", "--epsilon", "2", "--rate")
     sizes = ("--seeds", "1", "--queries", "2", "--shots", "2", "--max-tokens", "2", "--experts")
@@ -300,6 +302,7 @@ def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):
 SHOTS = ("--seeds", "1", "--shots", "2", "--max-tokens", "2", "--experts", "3", "--delta", "1e-2")
 
 
+@pytest.mark.heavy
 def test_membership_of_what_shots_were_written_from(cli, home, source):
     words = ("--task", str(source), "--method", "difference", "--epsilon", "2", "--rate", "0.5")
     words += (*SHOTS, "--attacked", "3", "--out", str(home / "attacked"))
@@ -313,6 +316,7 @@ def test_membership_of_what_shots_were_written_from(cli, home, source):
     assert "at most half of the examples" in refused.stderr
 
 
+@pytest.mark.heavy
 def test_the_radius_of_the_adaptive_method(cli, source):
     words = ("--task", str(source), "--rate", "0.5", "--epsilon", "1,2", *SHOTS)
     found = json.loads(cli("evaluate", "radius", *words, "--json").stdout)

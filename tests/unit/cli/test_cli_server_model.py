@@ -29,6 +29,7 @@ def ask(cli, mail, server, *words):
     return cli("ask", *asked, "--threshold", "0.5", "--max-tokens", "4", *words)
 
 
+@pytest.mark.heavy
 def test_an_answer_comes_from_a_server(cli, mail, server):
     result = ask(cli, mail, server, "--json")
     assert result.exit_code == 0

@@ -140,6 +140,7 @@ def test_a_planted_fault_moves_rows_and_fails_the_probe(monkeypatch, fault):
     assert rows_that_moved(model, random.Random(0), 8) > 0
 
 
+@pytest.mark.heavy
 def test_what_fails_the_probe_is_read_row_by_row(monkeypatch):
     whole_products(monkeypatch)
     assert rows_that_moved(build(torch.float32), random.Random(0), 3) == 0

@@ -121,6 +121,7 @@ def test_copies_of_a_model_share_passes_and_others_do_not():
     assert differing(wanted, found) == 0
 
 
+@pytest.mark.heavy
 def test_many_answers_take_several_passes(monkeypatch):
     model, asked = build(), questions(3, 6)
     wanted, passes = alone(model, asked), []

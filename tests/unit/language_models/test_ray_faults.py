@@ -117,10 +117,10 @@ def test_no_documents_and_fewer_than_workers(spread, tiny_model, tmp_path):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"max_tokens": 5},
+        {"max_tokens": 3},
         pytest.param({"max_tokens": 6, "block_tokens": 3}, marks=pytest.mark.heavy),
         {"labels": ("a", "b", "c")},
-        {"max_tokens": 4, "agreement": "auto"},
+        {"max_tokens": 2, "agreement": "auto"},
     ],
     ids=["tokens", "blocks", "priors", "agreement"],
 )

@@ -96,6 +96,7 @@ def test_a_folder_that_cannot_be_read_costs_its_own_images_alone(folder, monkeyp
     }
 
 
+@pytest.mark.heavy
 def test_a_folder_of_any_depth_stops_nothing(folder):
     before = load_images(folder).documents
     here = os.open(folder / "cat", os.O_RDONLY)

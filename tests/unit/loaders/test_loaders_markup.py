@@ -42,6 +42,7 @@ def test_a_failing_parser_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     assert words("<style>p {}</style><p>one</p><p>two") == "one two"
 
 
+@pytest.mark.heavy
 def test_tables_are_laid_out_within_a_public_size() -> None:
     """Every cell is padded to the widest of its column: 60 KB would take 300 MB."""
     for markup, many in (

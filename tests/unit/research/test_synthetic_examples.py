@@ -41,6 +41,7 @@ def run(model, task, tmp_path):
     return go
 
 
+@pytest.mark.heavy
 def test_every_arm_has_a_line_with_its_true_epsilon(run):
     told = []
     report = run("exponential", "difference:all", on_progress=lambda *at: told.append(at))

@@ -74,6 +74,7 @@ def test_every_row_has_attacks_and_private_ones_a_bound(go, tmp_path):
     assert json.loads(json.dumps(report.summary()))["attacked"] == 4
 
 
+@pytest.mark.heavy
 def test_what_was_attacked_is_not_attacked_again(go, monkeypatch):
     rows = [Arm("zero-shot"), Arm("difference", 1.0)]
     first = go(rows)

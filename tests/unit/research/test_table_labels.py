@@ -39,6 +39,7 @@ def run(model, tmp_path):
     return go
 
 
+@pytest.mark.heavy
 def test_every_arm_has_a_line(run):
     told = []
     report = run(lambda *at: told.append(at))
@@ -87,6 +88,7 @@ def test_the_prior_is_taken_out():
     assert list(table_labels._accuracies(lines[1:])) == []
 
 
+@pytest.mark.heavy
 def test_a_killed_run_goes_on_and_more_seeds_and_tasks_add_to_it(run, tmp_path, monkeypatch):
     class Killed(Exception):
         pass

@@ -68,6 +68,7 @@ def report(folder, budget=BUDGET, **sweeps):
     )
 
 
+@pytest.mark.heavy
 def test_written_shots_stand_in_the_table_of_the_others(folder):
     found = report(folder)
     (words,) = [table for table in found.tables() if "Accuracy" in table.title]

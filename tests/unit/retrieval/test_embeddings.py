@@ -125,6 +125,7 @@ def test_texts_that_share_whole_products_move_and_fail_the_probe(
     assert not embedder._loaded()._packed.keeps_bits()
 
 
+@pytest.mark.heavy
 def test_a_model_that_cannot_share_passes_takes_one_text_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

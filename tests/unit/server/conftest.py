@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import httpx
 import pytest
+import uvicorn.server
 
 from dpicl_rag import Document, Ledger
 from dpicl_rag.retrieval import GivenDocuments
@@ -92,14 +95,26 @@ class Sent:
         self._connection.close()
 
 
+async def brief(seconds):
+    """Servers look ten times a second whether they end, and wait as long when they do."""
+    await asyncio.sleep(seconds / 20)
+
+
 @contextmanager
 def running(app, service):
+    swift = SimpleNamespace(**{**vars(asyncio), "sleep": brief})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uvicorn.server, "asyncio", swift)
+        yield from _running(app, service)
+
+
+def _running(app, service):
     server = make_server(app, host="127.0.0.1", port=0)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:
-        time.sleep(0.01)
+        time.sleep(0.001)
     found = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", service, server, thread)
     try:
         yield found

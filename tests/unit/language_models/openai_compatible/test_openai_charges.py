@@ -13,6 +13,8 @@ from dpicl_rag.language_models.openai_compatible.server_rows import ServerRows
 CORPUS = [Document("The code is 4471.", "Ida"), Document("It is 4471, says Jon.", "Jon")]
 ADDED = ("no, the code is 9, 9, 9", "zzzzzzzzzzzz")
 
+OTHERS = [utility for utility in UtilityName.__args__ if utility != "surplus"]
+
 
 def audit(model, **settings):
     labels = settings.pop("labels", ())
@@ -22,8 +24,14 @@ def audit(model, **settings):
     return audit_neighbours(subject, CORPUS, tokens=3, additions=ADDED, expansions=3)
 
 
-@pytest.mark.parametrize("most", [1000, 5])
-@pytest.mark.parametrize("utility", UtilityName.__args__)
+@pytest.mark.parametrize(
+    ("utility", "most"),
+    [
+        *((utility, 5) for utility in UtilityName.__args__),
+        ("surplus", 1000),
+        *(pytest.param(utility, 1000, marks=pytest.mark.heavy) for utility in OTHERS),
+    ],
+)
 def test_neighbours_are_as_near_as_they_pay_for(serve, utility, most):
     _, model = serve(most=most)
     for accounting in ("individual", "fixed"):

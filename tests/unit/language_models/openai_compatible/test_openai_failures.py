@@ -216,6 +216,7 @@ def test_no_word_of_the_server_and_no_prompt_is_logged_or_told(serve, caplog, ca
     assert "HTTP" not in "\n".join(record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("endless")
 @pytest.mark.parametrize("accounting", ["fixed", "individual"])
 def test_faults_at_random_lose_no_charge_and_hang_no_answer(serve, ledger, accounting):

@@ -15,6 +15,7 @@ def folder(monkeypatch, tmp_path):
     return tmp_path / "rehearsals"
 
 
+@pytest.mark.heavy
 def test_it_is_asked_the_same(serve, tiny_model, folder):
     server, model = serve()
     assert rehearsal_of(model) == rehearse(tiny_model)
