@@ -32,7 +32,8 @@ from dpicl_rag.mechanisms.step import Step, rows_of
 from dpicl_rag.prompts import CONTENT_FREE, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.surveys.count_plans import tally_plan
-from dpicl_rag.surveys.tallies import YES_OR_NO, opinions
+from dpicl_rag.surveys.opinions import opinions
+from dpicl_rag.surveys.tallies import YES_OR_NO
 from dpicl_research.tasks import load_task
 
 ABOUT = "What is this article about?"

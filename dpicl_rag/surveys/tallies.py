@@ -2,15 +2,10 @@
 
 Units are read by the language model, by a reader, or by the vectors that a corpus stores: a unit
 then says the labels that its passages are nearest to, and all units pay.
-
-A unit's opinion is a function of that unit and of public text: its own row over the labels, beside
-the row that reads no document. What the model says to the question in any case is no opinion of the
-unit; a content-free question in its place (Zhao et al. 2021) knows less of that (docs/surveys.md).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,14 +21,12 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
-from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
-from dpicl_rag.mechanisms.step import Step, rows_of
+from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt, label_tokens
 from dpicl_rag.rehearsal import Labelling, Reading, labelling_of, yes_or_no_of
 from dpicl_rag.rehearsal.yes_or_no import LABELS
@@ -53,6 +46,13 @@ from dpicl_rag.surveys.count_plans import (
     units_of_a_step,
 )
 from dpicl_rag.surveys.misreading import corrected, corrected_labels
+from dpicl_rag.surveys.opinions import (
+    opinions,
+    opinions_in_steps,
+    says_first,
+    says_likeliest,
+    says_yes,
+)
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import Counted, Estimate, PrivateCount, PrivateTally
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words
@@ -365,101 +365,3 @@ def _read_by(documents: Documents, run: PrivateRun) -> tuple[object, ...]:
 
 YES_OR_NO = ("yes", "no")
 """The labels of a count by a reader, or by a model that was not rehearsed."""
-
-_ROUNDING = 1e-9  # of a sum of probabilities over labels
-
-
-def opinions(step: Step, most: int = 1) -> torch.Tensor:
-    """The labels that each unit says: the likeliest, and of more those that beat an even chance.
-
-    Args:
-        step: Rows of the units over the labels.
-        most: Labels that one unit says at most.
-
-    Returns:
-        Bool [n, labels]. A unit whose row is no distribution says none.
-    """
-    public, rows = step.public.double().cpu(), rows_of(step)[1:].double().cpu()
-    return _said(torch.log_softmax(rows - public, dim=-1), most)
-
-
-def says_likeliest(step: Step) -> torch.Tensor:
-    """The label that is likeliest by each unit's own row; labels are in the question."""
-    return _said(torch.log_softmax(rows_of(step)[1:].double().cpu(), dim=-1), 1)
-
-
-def _said(rows: torch.Tensor, most: int) -> torch.Tensor:
-    labels = rows.shape[-1]
-    ordered, places = rows.sort(dim=-1, descending=True, stable=True)
-    said = ordered >= -math.log(labels) - _ROUNDING
-    said[:, :1] = True
-    said &= ordered.isfinite()  # NaN is not
-    said[:, most:] = False
-    return torch.zeros_like(said).scatter(-1, places, said)
-
-
-def says_first(step: Step) -> torch.Tensor:
-    """Whether each unit says the first label, see `opinions`. Bool [n, 1]."""
-    return opinions(step)[:, :1]
-
-
-def says_yes(step: Step, least: float) -> torch.Tensor:
-    """Whether each unit says yes: its own log-odds are above a public bar. Bool [n, 1].
-
-    A unit whose row is no distribution says no.
-    """
-    rows = rows_of(step)[1:].double().cpu()
-    return (rows[:, :1] - rows[:, 1:]) > least
-
-
-def opinions_in_steps(
-    step: Callable[[Sequence[Input], Progress | None], Step],
-    inputs: Sequence[Input],
-    opinion: Callable[[Step], torch.Tensor],
-    together: int,
-    on_progress: Progress | None = None,
-) -> torch.Tensor:
-    """The labels that each unit says, read a few units at a time; none is moved by the others.
-
-    Args:
-        step: The rows of some units over the labels.
-        inputs: What each unit is read by. Private.
-        opinion: What units say, by their rows.
-        together: Units of a step. Public.
-        on_progress: Called with each tenth of the units that is read.
-
-    Returns:
-        Bool [n, labels].
-
-    Raises:
-        StoppedError: It was ended between two steps.
-    """
-    tenths = _Tenths(len(inputs), on_progress)
-    found = []
-    # Of no units too, so that an engine that is down is told in any case.
-    for first in range(0, max(1, len(inputs)), together):
-        some = inputs[first : first + together]
-        found.append(opinion(step(some, tenths.within(first, len(some)))))
-        tenths(first + len(some))
-        give_way()
-    return torch.cat(found)
-
-
-class _Tenths:
-    """Progress in tenths of the units; other parts would show how many there are."""
-
-    def __init__(self, units: int, on_progress: Progress | None) -> None:
-        self._units = units
-        self._on_progress = on_progress
-        self._shown = 0
-
-    def __call__(self, units: float) -> None:
-        # All ten are shown of no units too.
-        while self._shown < 10 and 10 * units >= (self._shown + 1) * self._units:
-            self._shown += 1
-            if self._on_progress is not None:
-                self._on_progress(self._shown / 10, 1.0)
-
-    def within(self, first: int, units: int) -> Progress:
-        """For some units: called with the part of them."""
-        return lambda part, _: self(first + part * units)

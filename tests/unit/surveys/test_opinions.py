@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dpicl_rag.mechanisms.step import DenseStep
-from dpicl_rag.surveys.tallies import opinions
+from dpicl_rag.surveys.opinions import opinions
 
 
 def step(*rows, public=(0.2, 0.3, 0.5)):

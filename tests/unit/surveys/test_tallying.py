@@ -19,6 +19,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.retrieval import TopKRetriever
 from dpicl_rag.surveys import tallies
+from dpicl_rag.surveys.opinions import says_yes
 from tests.support.readings import GUESSED_LABELS, GUESSING, LABELLING, SEEING
 from tests.support.scored_units import ScoredUnits
 
@@ -182,7 +183,7 @@ def test_a_model_that_can_is_corrected_whatever_else_is_asked(llm):
 def test_a_unit_says_yes_where_its_own_odds_are_above_the_bar():
     rows = torch.tensor([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4], [math.nan, math.nan]]).log()
     step = DenseStep(rows[0], rows[1:])
-    assert tallies.says_yes(step, 0.0).tolist() == [[True], [True], [False]]
-    assert tallies.says_yes(step, 1.0).tolist() == [[True], [False], [False]]
+    assert says_yes(step, 0.0).tolist() == [[True], [True], [False]]
+    assert says_yes(step, 1.0).tolist() == [[True], [False], [False]]
     alone = DenseStep(rows[0], rows[2:3])
-    assert tallies.says_yes(alone, 0.0).tolist() == [[True]]
+    assert says_yes(alone, 0.0).tolist() == [[True]]
