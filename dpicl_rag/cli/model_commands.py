@@ -45,8 +45,7 @@ def show(
     can = "may tally" if labels.countable else "tallies of labels are refused"
     if as_json:
         told = {"model": name, "verdict": found.verdict, "knows_silence": found.knows_silence}
-        told["labels"] = asdict(labels)
-        console.write_json(told | asdict(found))
+        console.write_json(told | {"labels": asdict(labels)} | asdict(found))
         return
     console.stdout().print(found.verdict, soft_wrap=True)
     console.stdout().print(f"{labels.verdict}: {can}", soft_wrap=True)
