@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock
@@ -36,26 +36,36 @@ _one_at_a_time = Lock()
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Kept(Generic[T]):
     """Rehearsals of a kind.
 
     Attributes:
         kind: What is kept.
-        packaged: The file of the default model's, in float32.
+        file: Of the default model's.
         version: Of the items.
         held: Rehearses a model.
         whole: Whether what is kept can be what was held.
     """
 
     kind: type[T]
-    packaged: str
+    file: str
     version: Callable[[], str]
     held: Callable[[LanguageModel, Progress | None], T]
-    whole: Callable[[T], bool] = lambda _: True
+    whole: Callable[[T], object] = lambda _: True
+
+    @cached_property
+    def packaged(self) -> tuple[str, T]:
+        """The version of the items, and the default model's, in float32."""
+        of_versions = TypeAdapter(dict[str, self.kind])  # type: ignore[name-defined]
+        read = files("dpicl_rag.rehearsal").joinpath(self.file).read_bytes()
+        [(version, found)] = of_versions.validate_json(read).items()
+        return version, found
 
     def of(self, model: LanguageModel, on_progress: Progress | None) -> T:
-        """As it is kept, or held now."""
+        """As it is packaged or kept, or held now."""
+        if is_toy(model):
+            return self.packaged[1]
         key = hashlib.sha256(f"{self.version()} {model.fingerprint}".encode()).hexdigest()
         file = user_cache_path("dpicl-rag") / "rehearsals" / f"{key}.json"
         with _one_at_a_time:
@@ -63,13 +73,6 @@ class _Kept(Generic[T]):
                 _known[file] = self._kept(file) or self._held(model, file, on_progress)
             found: T = _known[file]
             return found
-
-    def of_default_model(self) -> tuple[str, T]:
-        """The version of its items, and what is packaged."""
-        file = files("dpicl_rag.rehearsal").joinpath(self.packaged)
-        of_versions = TypeAdapter(dict[str, self.kind])  # type: ignore[name-defined]
-        [(version, found)] = of_versions.validate_json(file.read_bytes()).items()
-        return version, found
 
     def _held(self, model: LanguageModel, file: Path, on_progress: Progress | None) -> T:
         found = self.held(model, on_progress)
@@ -86,15 +89,9 @@ class _Kept(Generic[T]):
         return None
 
 
-_ANSWERS = _Kept(
-    Rehearsal,
-    "default_model.json",
-    lambda: items_version(),
-    rehearse,
-    lambda found: found.told > 0,
-)
-_YES_OR_NO = _Kept(YesOrNo, "default_yes_or_no.json", yes_or_no_version, rehearse_yes_or_no)
-_LABELLING = _Kept(Labelling, "default_labelling.json", labelling_version, rehearse_labelling)
+ANSWERS = _Kept(Rehearsal, "default_model.json", items_version, rehearse, lambda found: found.told)
+YES_OR_NO = _Kept(YesOrNo, "default_yes_or_no.json", yes_or_no_version, rehearse_yes_or_no)
+LABELLING = _Kept(Labelling, "default_labelling.json", labelling_version, rehearse_labelling)
 
 
 def rehearsal_of(model: LanguageModel, *, on_progress: Progress | None = None) -> Rehearsal:
@@ -109,32 +106,14 @@ def rehearsal_of(model: LanguageModel, *, on_progress: Progress | None = None) -
     """
     if not speaks(model) or isinstance(model, NoWriter):
         return Rehearsal()
-    return packaged_rehearsal()[1] if is_toy(model) else _ANSWERS.of(model, on_progress)
+    return ANSWERS.of(model, on_progress)
 
 
 def yes_or_no_of(model: LanguageModel, *, on_progress: Progress | None = None) -> YesOrNo:
     """How a model is asked for yes or no; see `rehearsal_of`."""
-    return packaged_yes_or_no()[1] if is_toy(model) else _YES_OR_NO.of(model, on_progress)
+    return YES_OR_NO.of(model, on_progress)
 
 
 def labelling_of(model: LanguageModel, *, on_progress: Progress | None = None) -> Labelling:
     """How a model is asked for labels; see `rehearsal_of`."""
-    return packaged_labelling()[1] if is_toy(model) else _LABELLING.of(model, on_progress)
-
-
-@cache
-def packaged_rehearsal() -> tuple[str, Rehearsal]:
-    """The rehearsal of the default model, in float32, and the version of its items."""
-    return _ANSWERS.of_default_model()
-
-
-@cache
-def packaged_yes_or_no() -> tuple[str, YesOrNo]:
-    """That of yes and no."""
-    return _YES_OR_NO.of_default_model()
-
-
-@cache
-def packaged_labelling() -> tuple[str, Labelling]:
-    """That of labels."""
-    return _LABELLING.of_default_model()
+    return LABELLING.of(model, on_progress)

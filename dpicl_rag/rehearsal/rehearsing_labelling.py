@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import Context
-from dataclasses import dataclass
 from itertools import count
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.turns import give_way
-from dpicl_rag.mechanisms.step import rows_of
-from dpicl_rag.prompts import label_tokens
-from dpicl_rag.rehearsal.labelling import FORMS, Labelling
+from dpicl_rag.rehearsal.labelling import FORMS, Labelling, listing
 from dpicl_rag.rehearsal.labelling_items import LabelSet, documents, label_sets
 from dpicl_rag.rehearsal.rehearsing_yes_or_no import with_small_cache
-from dpicl_rag.rehearsal.yes_or_no import TOKENS, Form, MeasuredRate, Reading
+from dpicl_rag.rehearsal.yes_or_no import Form, MeasuredRate, Reading, label_rows
 
 _EVERY = 3  # set is one, by which the form is chosen
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """Of one label, by how many documents it was rightly said, and by how many rightly not."""
-
-    yes: tuple[int, int]
-    no: tuple[int, int]
+_Said = tuple[tuple[int, int], tuple[int, int]]
+"""Of one label, by how many of how many documents it was rightly said, and rightly not."""
 
 
 def rehearse_labelling(model: LanguageModel, on_progress: Progress | None = None) -> Labelling:
@@ -65,33 +58,19 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Labelling:
 
 
 def _asked(model: LanguageModel, form: Form, asked: LabelSet) -> list[_Said]:
-    labels = list(asked.fitting)
-    fitting = [at for at, names in enumerate(asked.fitting.values()) for _ in names]
-    texts = [documents()[name] for names in asked.fitting.values() for name in names]
-    prompt = Labelling(form, _reading([])).prompt(model, asked.question, labels)
-    tokens = label_tokens(model.tokenizer, labels, prompt.lead)
-    longest = max(map(len, tokens))
-    most = prompt.allowance(model, TOKENS, longest)
-    inputs = [model.digest((text,), most) for text in (prompt.no_document, *texts)]
-    rows = model.read(prompt.prefix, inputs, room=len(prompt.suffix) + longest)
-    rows.extend(prompt.suffix)
-    said = rows_of(rows.score(tokens))[1:].argmax(dim=-1).tolist()
-    each = list(zip(fitting, said, strict=True))
-    return [
-        _Said(
-            (sum(fit == own == at for fit, own in each), sum(fit == at for fit, _ in each)),
-            (
-                sum(at not in (fit, own) for fit, own in each),
-                sum(fit != at for fit, _ in each),
-            ),
-        )
-        for at in range(len(labels))
-    ]
+    labels, names = list(asked.fitting), asked.fitting.values()
+    texts = [documents()[name] for some in names for name in some]
+    prompt = FORMS[form].cut(model.tokenizer, listing(asked.question, labels))
+    said = label_rows(model, prompt, labels, texts).argmax(dim=-1).tolist()
+    each = list(zip((at for at, some in enumerate(names) for _ in some), said, strict=True))
+    found = []
+    for at in range(len(labels)):
+        fits = [own == at for fit, own in each if fit == at]
+        others = [own != at for fit, own in each if fit != at]
+        found.append(((sum(fits), len(fits)), (sum(others), len(others))))
+    return found
 
 
 def _reading(found: Sequence[_Said]) -> Reading:
-    return Reading(
-        0.0,  # a label is said that is likelier than any other
-        MeasuredRate.of(one.yes for one in found),
-        MeasuredRate.of(one.no for one in found),
-    )
+    yes, no = (MeasuredRate.of(one[at] for one in found) for at in (0, 1))
+    return Reading(0.0, yes, no)  # a label is said that is likelier than any other

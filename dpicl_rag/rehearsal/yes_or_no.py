@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
+
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.mechanisms.step import rows_of
 from dpicl_rag.prompts import Example, Prompt, PromptTemplate, label_tokens
@@ -30,7 +32,7 @@ _CLEAR = -1.0
 _TRUE = 2
 """Documents of the panel that may say yes to a clear question."""
 
-TOKENS = 512
+_TOKENS = 512
 """Most tokens of a public document that are read."""
 
 Form = Literal["worked", "plain"]
@@ -180,13 +182,19 @@ def odds(model: LanguageModel, form: Form, question: str, documents: Sequence[st
     Raises:
         ContextLengthError: The question leaves no room for a document.
     """
-    prompt = FORMS[form].cut(model.tokenizer, question)
-    tokens = label_tokens(model.tokenizer, LABELS, prompt.lead)
+    found = label_rows(model, FORMS[form].cut(model.tokenizer, question), LABELS, documents)
+    odds_of_yes: list[float] = (found[:, 0] - found[:, 1]).tolist()
+    return odds_of_yes
+
+
+def label_rows(
+    model: LanguageModel, prompt: Prompt, labels: Sequence[str], documents: Sequence[str]
+) -> torch.Tensor:
+    """The row of each public document over labels; see `odds` for errors."""
+    tokens = label_tokens(model.tokenizer, labels, prompt.lead)
     longest = max(map(len, tokens))
-    most = prompt.allowance(model, TOKENS, longest)
+    most = prompt.allowance(model, _TOKENS, longest)
     inputs = [model.digest((text,), most) for text in (prompt.no_document, *documents)]
     rows = model.read(prompt.prefix, inputs, room=len(prompt.suffix) + longest)
     rows.extend(prompt.suffix)
-    found = rows_of(rows.score(tokens))[1:].double()
-    odds_of_yes: list[float] = (found[:, 0] - found[:, 1]).tolist()
-    return odds_of_yes
+    return rows_of(rows.score(tokens))[1:].double()

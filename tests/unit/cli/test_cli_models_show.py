@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dpicl_rag.rehearsal import kept_rehearsals
-from tests.support.readings import LABELLING
+from tests.support.readings import GUESSED_LABELS, LABELLING
 from tests.support.rehearsed_model import RehearsedModel, knowing
 
 VERDICT = (
@@ -38,10 +38,12 @@ def test_the_verdict_and_a_row_for_each_language(cli, knows):
     assert " ".join(rows[-1]) == "all 42 of 42 21 of 21 21 of 21"
 
 
-def test_a_toy_is_called_one(cli):
+def test_a_toy_is_called_one(cli, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.rehearsal.labelling_of", lambda *_, **__: GUESSED_LABELS)
     done = cli("models", "show", "--quiet")
     assert done.exit_code == 0
     assert done.stdout.startswith("a toy: answers 0 of 8\n")
+    assert done.stdout.endswith(": tallies of labels are refused\n")
 
 
 def test_all_numbers_are_in_the_json(cli, knows):

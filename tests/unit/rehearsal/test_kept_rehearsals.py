@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -53,7 +54,8 @@ def test_another_model_is_asked_anew(folder):
 
 def test_other_items_are_asked_anew(monkeypatch):
     rehearsal_of(RehearsedModel(knowing))
-    monkeypatch.setattr(kept_rehearsals, "items_version", lambda: "another")
+    other = replace(kept_rehearsals.ANSWERS, version=lambda: "another")
+    monkeypatch.setattr(kept_rehearsals, "ANSWERS", other)
     assert not rehearsal_of(RehearsedModel(talking)).knows_silence
 
 

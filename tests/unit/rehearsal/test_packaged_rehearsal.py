@@ -14,14 +14,14 @@ import pytest
 
 from dpicl_rag.language_models import defaults
 from dpicl_rag.rehearsal import kept_rehearsals, rehearsal_of
-from dpicl_rag.rehearsal.kept_rehearsals import packaged_rehearsal
+from dpicl_rag.rehearsal.kept_rehearsals import ANSWERS
 from dpicl_rag.rehearsal.rehearsal_items import items_version
 from dpicl_rag.rehearsal.rehearsing import rehearse
 from tests.support.rehearsed_model import RehearsedModel, knowing
 
 
 def test_it_is_of_these_items():
-    assert packaged_rehearsal()[0] == items_version(), __doc__
+    assert ANSWERS.packaged[0] == items_version(), __doc__
 
 
 def test_the_default_model_is_a_toy_and_nobody_waits_for_that(monkeypatch):
@@ -36,7 +36,7 @@ def test_the_default_model_is_a_toy_and_nobody_waits_for_that(monkeypatch):
 
 @pytest.mark.heavy
 def test_the_default_model_does_just_that():
-    assert rehearse(defaults.default_model("float32")) == packaged_rehearsal()[1]
+    assert rehearse(defaults.default_model("float32")) == ANSWERS.packaged[1]
 
 
 @pytest.mark.heavy

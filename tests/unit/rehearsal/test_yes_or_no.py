@@ -158,4 +158,4 @@ def test_the_default_model_is_known_and_cannot_count(default_model):
     found = yes_or_no_of(model)
     assert model.asked == []
     assert not found.clear.countable
-    assert kept_rehearsals.packaged_yes_or_no()[0] == yes_or_no_version()
+    assert kept_rehearsals.YES_OR_NO.packaged[0] == yes_or_no_version()
