@@ -43,7 +43,7 @@ def test_a_toy_is_called_one(cli, monkeypatch):
     done = cli("models", "show", "--quiet")
     assert done.exit_code == 0
     assert done.stdout.startswith("a toy: answers 0 of 8\n")
-    assert done.stdout.endswith(": tallies of labels are refused\n")
+    assert ": tallies of labels are refused\n" in done.stdout
 
 
 def test_all_numbers_are_in_the_json(cli, knows):

@@ -1,9 +1,7 @@
 """Whether labels of a model may be tallied follows from what it says of public documents."""
 
-import pytest
 import torch
 
-from dpicl_rag.language_models import defaults
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.rehearsal import labelling_of
 from dpicl_rag.rehearsal.kept_rehearsals import LABELLING
@@ -75,8 +73,3 @@ def test_a_document_fits_one_label_of_a_set_and_no_worked_example_is_asked():
 def test_the_default_model_is_known_and_may_not(default_model):
     assert LABELLING.packaged[0] == labelling_version()
     assert not labelling_of(default_model).countable
-
-
-@pytest.mark.heavy
-def test_the_default_model_does_just_that():
-    assert rehearse_labelling(defaults.default_model("float32")) == LABELLING.packaged[1]
