@@ -21,7 +21,7 @@ from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import Proposal, proposal_for
 from dpicl_rag.answering.repeated_questions import only_repeats
-from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes
+from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes, stating
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
 from dpicl_rag.answering.wordings import wordings
@@ -119,6 +119,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
             found=experts.count,
             bare=(lambda ids: sum(bare_log_probs(model, asked.prompt, ids))) if informed else None,
             silent=asked.silent,
+            stating=stating(question, experts.passages),
         )
     whole = whole_answer(asked, plan, experts, coins)
     # Begins when the first piece is asked for, inside the stream's own clean-up.
@@ -205,7 +206,7 @@ class _Finish:
         elif whole and (confirmed or only_agreement or nothing):
             supported = confirmed and not nothing
         elif whole and self.support is not None:
-            supported = self.support.decide(tokens)
+            supported = self.support.decide(tokens, text)
         answered = answer_keys(self.question).answers(text)
         supported = supported and answered and not only_repeats(self.question, text, self.examples)
         if (nothing or only_agreement or self.config.unsupported == "refuse") and not supported:

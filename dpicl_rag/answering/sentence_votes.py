@@ -19,7 +19,7 @@ from dpicl_rag.answering.canonical_form import CanonicalForm, SentenceVote, vote
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
-from dpicl_rag.answering.support import Naming, supports
+from dpicl_rag.answering.support import Naming, Stating, supports
 from dpicl_rag.answering.whole_answers import SentenceVotes
 from dpicl_rag.knowledge.answer_memory import asking_part
 from dpicl_rag.language_models.base import Rows, SpeakingRows
@@ -306,6 +306,29 @@ def naming_of(
         most=question.config.max_tokens,
         reader=partial(vote_reader, asked, passages),
     )
+
+
+def stating(question: str, passages: Sequence[Sequence[str]]) -> Stating:
+    """The test which experts' documents have half of the words that a text brings in, or more.
+
+    A small model finds likely whatever it says often: that a sauna "is a public space".
+
+    Args:
+        question: Public text.
+        passages: What each expert was given of its unit. Private.
+    """
+
+    def half(own: Sequence[str], news: Set[str]) -> bool:
+        try:
+            return 2 * len(news & content_words("\n".join(map(without_sender, own)))) >= len(news)
+        except Exception:
+            return False  # one unit's words
+
+    def of(text: str) -> torch.Tensor:
+        news = content_words(text) - content_words(question)
+        return torch.tensor([half(own, news) for own in passages], dtype=torch.bool)
+
+    return of
 
 
 def _has(words: Set[str], about: Set[str]) -> bool:

@@ -40,6 +40,9 @@ _PLACES = 16  # are read at once: what many experts say at many places is large
 Naming = Callable[[SpeakingRows], torch.Tensor]
 """Experts that name by themselves what is proposed: bool [n]. Private."""
 
+Stating = Callable[[str], torch.Tensor]
+"""Experts whose documents have what a released text brings in: bool [n]. Private."""
+
 
 def supports(own: float, tokens: int, bare: Callable[[], float]) -> bool:
     """True of an expert that supports an answer: it finds it likely, and adds to the bare model.
@@ -184,6 +187,7 @@ class Support:
             that: support is what documents add to the model, not to what was known before.
         silent: Whether experts say so themselves where their documents do not tell: those who
             support a proposal then need not be most of the units found.
+        stating: Those without it do not support what was drawn, however likely they find it.
 
     Attributes:
         proposal: See above.
@@ -200,8 +204,10 @@ class Support:
         found: NoisyCount | None = None,
         bare: Callable[[Sequence[int]], float] | None = None,
         silent: bool = False,
+        stating: Stating | None = None,
     ) -> None:
         self._silent = silent
+        self._stating = stating
         self.proposal = proposal
         self.confirmed = False
         self._count = count
@@ -246,16 +252,21 @@ class Support:
         """Note a token that was drawn, see `Witness.record`."""
         self._witness.record(step, token)
 
-    def decide(self, tokens: int) -> bool:
+    def decide(self, tokens: int, text: str) -> bool:
         """Support of what was released by documents: of their proposal, or by a count.
 
         Args:
             tokens: How many were released. Nothing has no support, and no price.
+            text: What they say.
         """
         if self.confirmed or not tokens:
             return self.confirmed
         bare = None if self._bare is None else self._bare(self._witness.tokens)
-        return self._count.passes(self._witness.agreeing(bare), self._spend, self._randomness)
+        agreeing, stating = self._witness.agreeing(bare), self._stating
+        self._stating = None  # an ended answer keeps no documents
+        if stating is not None:
+            agreeing &= stating(text)
+        return self._count.passes(agreeing, self._spend, self._randomness)
 
 
 def _confirming(rows: BlockRows, proposal: Proposal) -> torch.Tensor:

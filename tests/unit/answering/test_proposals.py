@@ -28,7 +28,7 @@ from tests.support.scripted_model import ScriptedModel
 SIZE, END = 16, 15
 COUNT = 0.04  # rho of one support count at epsilon 8
 SHORT = PrivacyConfig(max_tokens=60, unit_tokens=8)
-AGREEING = [Document("token 3", f"unit-{n}") for n in range(40)]
+AGREEING = [Document("d\ntoken 3", f"unit-{n}") for n in range(40)]  # it states what it says
 
 
 def speech(text: str, history: tuple[int, ...]) -> list[float]:

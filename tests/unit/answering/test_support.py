@@ -11,6 +11,7 @@ import torch
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.answer_plan import answer_plan
+from dpicl_rag.answering.sentence_votes import stating
 from dpicl_rag.answering.support import SupportCount, Witness, speaks_against
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
@@ -218,15 +219,24 @@ def private_llm(**settings) -> PrivateContextLLM:
     return PrivateContextLLM(model, randomness=Fixed(), **given)
 
 
-NOTES = [f"note {n}" for n in range(40)]
+NOTES = [f"note {n}: b" for n in range(40)]
 
 
 def test_an_answer_of_many_notes_is_supported_and_one_of_none_is_not():
     llm = private_llm()
     assert llm.answer("q", NOTES).supported is True
     assert llm.answer("q", []).supported is False
+    likely_and_not_stated = [f"note {n}" for n in range(40)]
+    assert llm.answer("q", likely_and_not_stated).supported is False
     assert llm.public_numbers(llm.answer("q", NOTES))["supported"] is True
     assert private_llm(unsupported="ignore").answer("q", NOTES).supported is None
+
+
+def test_who_states_half_of_what_is_new_may_support_it():
+    documents = ["We open at noon, in the hall.", "The hall is cold.", "We open late.", ""]
+    states = stating("When do you open?", [(text,) for text in documents])
+    assert states("We open at noon, in the hall.").tolist() == [True, True, False, False]
+    assert states("We open.").all()  # nothing new: `only_repeats` sees to that
 
 
 def test_an_unsupported_answer_is_replaced_where_that_was_asked_for():
