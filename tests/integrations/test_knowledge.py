@@ -26,12 +26,12 @@ from tests.support.bucket_embedder import BucketEmbedder
 
 SIZE, END = 8, 7
 QUESTION = "Which token is it?"
-DOCUMENTS = [Document("token 3", f"unit-{n}") for n in range(40)]
+DOCUMENTS = [Document("token 3: d", f"unit-{n}") for n in range(40)]
 
 
 def speech(text: str, history: tuple[int, ...]) -> list[float]:
     """Documents name a token, then the answer ends; the public row does not know."""
-    if text != "token 3":
+    if text != "token 3: d":
         return [0.0] * SIZE
     return [0.0 if token == (END if history else 3) else -40.0 for token in range(SIZE)]
 
@@ -160,12 +160,12 @@ async def in_engines(llm, **asked):
 
 
 async def in_synthesizers(llm, **asked):
-    nodes = [NodeWithScore(node=TextNode(text="token 3", id_=f"n{n}")) for n in range(40)]
+    nodes = [NodeWithScore(node=TextNode(text="token 3: d", id_=f"n{n}")) for n in range(40)]
     stability = Stability(added=1, changed=0)
     given = {"unit_field": "document", "stability": stability, **asked}
     whole = PrivateSynthesizer(llm, **given)
     pieces = PrivateSynthesizer(llm, streaming=True, **given)
-    texts, units = ["token 3"] * 40, [f"n{n}" for n in range(40)]
+    texts, units = ["token 3: d"] * 40, [f"n{n}" for n in range(40)]
     yield whole.synthesize(QUESTION, nodes).response
     yield (await whole.asynthesize(QUESTION, nodes)).response
     yield "".join(pieces.synthesize(QUESTION, nodes).response_gen)

@@ -33,7 +33,7 @@ from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.served_in_process import called, chat, events, posted
 
 QUESTION = "Which letters?"
-AGREEING = [f"agrees {number}" for number in range(40)]
+AGREEING = [f"agrees {number}: abc" for number in range(40)]
 SILENT = [f"is silent {number}" for number in range(40)]
 SIZE = 8
 

@@ -16,7 +16,7 @@ QUESTION = "Which token is it?"
 
 def speech(text: str, history: tuple[int, ...]) -> list[float]:
     """Documents name a token, then the answer ends; the public row does not know."""
-    sure = {"token 3": 3, "token 5": 5}.get(text)
+    sure = {"token 3: d": 3, "token 5": 5}.get(text)
     if sure is None:
         return [0.0] * SIZE
     return [0.0 if token == (END if history else sure) else -40.0 for token in range(SIZE)]
@@ -42,7 +42,7 @@ def ingest(cli, home):
 
 @pytest.fixture
 def ask(cli, ingest):
-    corpus = ingest("mail", "token 3")
+    corpus = ingest("mail", "token 3: d")
 
     def run(*words: str, question: str = QUESTION):
         given = ("--corpus", corpus, "--threshold", "-1", "--agreement", "off", *words)

@@ -32,7 +32,7 @@ from tests.support.tiny_model import build_tiny_model
 
 SIZE, END = 32, 31
 QUESTION = "Which token is it?"
-AGREEING = [Document("token 3", f"unit-{n}") for n in range(40)]
+AGREEING = [Document("d\ntoken 3", f"unit-{n}") for n in range(40)]
 SILENT = [Document("nothing", f"unit-{n}") for n in range(40)]
 
 
@@ -72,7 +72,12 @@ def llm(memory):
     """Make the private path over ``mail``, with its memory; fields of ``model`` may be read."""
 
     def make(**options) -> PrivateContextLLM:
-        given = {"knowledge": memory, "corpus": "mail", "max_tokens": 4, **options}
+        given = {
+            "knowledge": memory,
+            "corpus": "mail",
+            "max_tokens": 4,
+            "agreement": "off",
+        } | options
         return PrivateContextLLM(Watched(), **given)
 
     return make
@@ -176,7 +181,7 @@ class TestTheSameQuestion:
         one.answer(QUESTION, AGREEING)
         for other in (
             one.with_settings(template=PromptTemplate(system="Answer in verse.")),
-            one.with_settings(template=PromptTemplate(answer_prefix="It is")),
+            one.with_settings(template=PromptTemplate(answer_prefix="It is ")),
             one.with_settings(stop=("x",)),
         ):
             answer = other.answer(QUESTION, AGREEING)
@@ -210,7 +215,7 @@ class TestThePublicRow:
         memory.remember(QUESTION, "z")
         informed, *others = self.inputs(llm)
         assert informed == f"Question: {QUESTION}\nAnswer: z"
-        assert others == experts == ["token 3"] * 40
+        assert others == experts == ["d\ntoken 3"] * 40
 
     def test_a_planted_fault_experts_that_read_the_memory(self, llm, memory, monkeypatch):
         memory.remember(QUESTION, "z")
@@ -241,7 +246,9 @@ class TestThePublicRow:
         one.classify(
             QUESTION, AGREEING, ["a", "d"]
         )  # the same words: labels are drawn all the same
-        assert one.model.read_by_rows == [[f"Question: {QUESTION}\nAnswer: z", *(["token 3"] * 40)]]
+        assert one.model.read_by_rows == [
+            [f"Question: {QUESTION}\nAnswer: z", *(["d\ntoken 3"] * 40)]
+        ]
 
     def test_support_is_counted_against_a_model_that_knows_nothing(self, llm):
         """Where memory knows the answer, documents that state it still support it."""
