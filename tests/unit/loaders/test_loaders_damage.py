@@ -144,7 +144,8 @@ def test_a_folder_that_cannot_be_listed_is_reported(
             raise PermissionError(13, "Permission denied", path)
         return scan(path)
 
-    monkeypatch.setattr(os, "scandir", refuse)
-    found = load(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refuse)
+        found = load(tmp_path)
     assert [document.text for document in found.documents] == ["open"]
     assert found.report.skipped == (Skipped("closed", UNREADABLE_FOLDER),)

@@ -87,8 +87,9 @@ def test_a_folder_that_cannot_be_read_costs_its_own_images_alone(folder, monkeyp
             raise PermissionError(13, "Permission denied")
         return scan(path)
 
-    monkeypatch.setattr(os, "scandir", refuse)
-    found = load_images(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", refuse)
+        found = load_images(folder)
     assert found.documents == [document for document in whole if document.unit != "rex"]
     assert {item.position: item.reason for item in found.report.skipped} == {
         "cat/rex": UNREADABLE_FOLDER,

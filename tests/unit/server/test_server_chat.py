@@ -165,7 +165,7 @@ def test_a_client_asks_for_fewer_tokens_and_not_for_more(serve):
 
 
 def test_a_follow_up_is_asked_as_a_whole_question_and_remembered_by_it(serve):
-    notes = [Document(f"The office is in Elm Lane. {n}", f"unit-{n}") for n in range(60)]
+    notes = [Document(f"The office of Ann is in Elm Lane. {n}", f"unit-{n}") for n in range(60)]
     written = "Who works in the office?"
     model = ScriptedModel({"Assistant:": written, "Elm": "Ann does.", "": "I do not know."})
     running = serve(model=model, documents=notes, max_tokens=32)
