@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 68_500
+MOST_LINES = 69_000
 MOST_FILES = 350
 LONGEST = 450
 SHARED_FILES = {"base.py"}
