@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.asked_corpus import Question, asking_options
+from benchmarks.lifetime import DELTA, LIFETIME, OVER
 from benchmarks.mailbox.made_mailbox import make_mailbox, read_questions
 from dpicl_rag import Corpus, Ledger, PrivateContextLLM, load
 from dpicl_rag.knowledge import AnswerMemory
@@ -27,8 +28,6 @@ from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.languages.languages import language_of
 
-LIFETIME, DELTA = 8.0, 1e-5
-OVER = 3  # answers in a row that were of no use
 # Around a question, by its language.
 FRAMES = {
     "es": ("{}", "Buenos días. {}", "{} Gracias.", "Una pregunta rápida: {}", "Perdón, {}"),

@@ -207,6 +207,8 @@ class _Finish:
             supported = confirmed and not nothing
         elif whole and self.support is not None:
             supported = self.support.decide(tokens, text)
+        if self.support is not None:
+            self.support.forget()
         answered = answer_keys(self.question).answers(text)
         supported = supported and answered and not only_repeats(self.question, text, self.examples)
         if (nothing or only_agreement or self.config.unsupported == "refuse") and not supported:

@@ -23,13 +23,9 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.rehearsal import rehearsal_of
-from dpicl_rag.retrieval.retrievers import (
-    Documents,
-    as_retriever,
-    corpus_name_of,
-    unit_field_of,
-)
+from dpicl_rag.retrieval.retrievers import Documents, as_retriever, corpus_name_of
 from dpicl_rag.retrieval.search import Search
+from dpicl_rag.retrieval.vectors import unit_field_of
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger

@@ -263,10 +263,13 @@ class Support:
             return self.confirmed
         bare = None if self._bare is None else self._bare(self._witness.tokens)
         agreeing, stating = self._witness.agreeing(bare), self._stating
-        self._stating = None  # an ended answer keeps no documents
         if stating is not None:
             agreeing &= stating(text)
         return self._count.passes(agreeing, self._spend, self._randomness)
+
+    def forget(self) -> None:
+        """Let go of the documents: an ended answer keeps none."""
+        self._stating = None
 
 
 def _confirming(rows: BlockRows, proposal: Proposal) -> torch.Tensor:

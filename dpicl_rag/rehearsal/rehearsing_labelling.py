@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import Context
-from itertools import count
+from functools import partial
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel, Progress
-from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.rehearsal.labelling import FORMS, Labelling, listing
 from dpicl_rag.rehearsal.labelling_items import LabelSet, documents, label_sets
-from dpicl_rag.rehearsal.rehearsing_yes_or_no import with_small_cache
+from dpicl_rag.rehearsal.rehearsing_yes_or_no import QuestionsInForms, with_small_cache
 from dpicl_rag.rehearsal.yes_or_no import Form, MeasuredRate, Reading, label_rows
-
-_EVERY = 3  # set is one, by which the form is chosen
-
 
 _Said = tuple[tuple[int, int], tuple[int, int]]
 """Of one label, by how many of how many documents it was rightly said, and rightly not."""
@@ -36,23 +32,11 @@ def rehearse_labelling(model: LanguageModel, on_progress: Progress | None = None
 
 
 def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Labelling:
-    first = label_sets()[::_EVERY]
-    others = [one for one in label_sets() if one not in first]
-    whole, done = len(first) * len(FORMS) + len(others), count(1)
-
-    def ask(form: Form, some: Sequence[LabelSet]) -> list[_Said]:
-        found = []
-        for one in some:
-            found.extend(_asked(model, form, one))
-            if on_progress is not None:
-                on_progress(next(done), whole)
-            give_way()
-        return found
-
+    asking = QuestionsInForms(label_sets(), partial(_asked, model), on_progress)
     try:
-        begun = {form: ask(form, first) for form in FORMS}
+        begun = asking.begun()
         form = max(FORMS, key=lambda form: _reading(begun[form]).youden)
-        return Labelling(form, _reading([*begun[form], *ask(form, others)]))
+        return Labelling(form, _reading([*begun[form], *asking.others(form)]))
     except ContextLengthError:  # it reads no more than a few words
         return Labelling("plain", _reading([]))
 
@@ -71,6 +55,6 @@ def _asked(model: LanguageModel, form: Form, asked: LabelSet) -> list[_Said]:
     return found
 
 
-def _reading(found: Sequence[_Said]) -> Reading:
-    yes, no = (MeasuredRate.of(one[at] for one in found) for at in (0, 1))
+def _reading(found: Sequence[Sequence[_Said]]) -> Reading:
+    yes, no = (MeasuredRate.of(one[at] for some in found for one in some) for at in (0, 1))
     return Reading(0.0, yes, no)  # a label is said that is likelier than any other

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
+from typing import Generic, TypeVar
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel, Progress
@@ -28,6 +30,9 @@ from dpicl_rag.rehearsal.yes_or_no_items import (
     panel_names,
     questions,
 )
+
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 _CACHED = 1 << 28  # bytes; public documents are read once for each form
 _EVERY = 3  # question is one, by which the form is chosen, and a hopeless model left
@@ -67,27 +72,51 @@ def with_small_cache(model: LanguageModel) -> LanguageModel:
     return model
 
 
-def _rehearse(model: LanguageModel, on_progress: Progress | None) -> YesOrNo:
-    first = questions()[::_EVERY]
-    others = [question for question in questions() if question not in first]
-    whole, done = len(first) * len(FORMS) + len(others), count(1)
+class QuestionsInForms(Generic[Q, A]):
+    """Questions: a part in every form, the others in the form that is chosen by that.
 
-    def ask(form: Form, some: Sequence[YesOrNoQuestion]) -> list[_Judged]:
+    Args:
+        questions: All of them.
+        ask: Asks one in a form.
+        on_progress: Called with how many are answered, and how many there are.
+    """
+
+    def __init__(
+        self, questions: Sequence[Q], ask: Callable[[Form, Q], A], on_progress: Progress | None
+    ) -> None:
+        self._first = questions[::_EVERY]
+        self._others = [question for question in questions if question not in self._first]
+        self._ask, self._on_progress = ask, on_progress
+        self._whole = len(self._first) * len(FORMS) + len(self._others)
+        self._done = count(1)
+
+    def begun(self) -> dict[Form, list[A]]:
+        """Answers to the part that is asked in every form."""
+        return {form: self._asked(form, self._first) for form in FORMS}
+
+    def others(self, form: Form) -> list[A]:
+        """Answers to the others."""
+        return self._asked(form, self._others)
+
+    def _asked(self, form: Form, some: Sequence[Q]) -> list[A]:
         found = []
         for question in some:
-            found.append(_asked(model, form, question))
-            if on_progress is not None:
-                on_progress(next(done), whole)
+            found.append(self._ask(form, question))
+            if self._on_progress is not None:
+                self._on_progress(next(self._done), self._whole)
             give_way()
         return found
 
+
+def _rehearse(model: LanguageModel, on_progress: Progress | None) -> YesOrNo:
+    asking = QuestionsInForms(questions(), partial(_asked, model), on_progress)
     try:
-        begun = {form: ask(form, first) for form in FORMS}
+        begun = asking.begun()
         ways = {form: best_reading(found) for form, found in begun.items()}
         form = min(FORMS, key=lambda form: _error(ways[form]))
         if ways[form].youden < _HOPELESS:
             return YesOrNo(form, ways[form], ways[form])
-        found = [*begun[form], *ask(form, others)]
+        found = [*begun[form], *asking.others(form)]
     except ContextLengthError:  # it reads no more than a few words
         nothing = best_reading([])
         return YesOrNo("plain", nothing, nothing)

@@ -292,12 +292,6 @@ def corpus_name_of(documents: Documents) -> str | None:
     return None
 
 
-def unit_field_of(documents: Documents) -> str | None:
-    """The field that a store's units are read by; None where each document has its own. Public."""
-    field: str | None = getattr(documents, "unit_field", None)
-    return field
-
-
 def all_units(documents: Documents, privacy_unit: str = "document") -> Search:
     """A search of whatever a caller gave that leaves no unit out; of a corpus all come.
 

@@ -20,7 +20,7 @@ from dpicl_rag.ledger.account import open_account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.search_bars import bins_of, check_thresholds
-from dpicl_rag.retrieval.vectors import VectorSource, Where, scan
+from dpicl_rag.retrieval.vectors import VectorSource, Where, scan, unit_field_of
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -101,7 +101,7 @@ def score_histograms(
         corpus=corpus,
         caller=caller,
         source=source.name or None,
-        unit_field=getattr(source, "unit_field", None),
+        unit_field=unit_field_of(source),
         rho=rho,
         gaussian=True,
     ) as account:

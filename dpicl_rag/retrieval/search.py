@@ -26,7 +26,7 @@ from dpicl_rag.retrieval.search_bars import (
     UnitBar,
     bins_of,
 )
-from dpicl_rag.retrieval.vectors import VectorSource, Where, scan
+from dpicl_rag.retrieval.vectors import VectorSource, Where, scan, unit_field_of
 
 UnitDocuments = Mapping[str, Sequence[Document]]
 
@@ -100,8 +100,7 @@ class Search:
     @cached_property
     def unit_field(self) -> str | None:
         """The field of the unit, of a store that is read by one."""
-        field: str | None = getattr(self.source, "unit_field", None)
-        return field
+        return unit_field_of(self.source)
 
     @cached_property
     def stability(self) -> Stability:

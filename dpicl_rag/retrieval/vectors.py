@@ -136,6 +136,12 @@ class VectorSource(Protocol):
         ...
 
 
+def unit_field_of(documents: object) -> str | None:
+    """The field that a store's units are read by; None where each document has its own. Public."""
+    field: str | None = getattr(documents, "unit_field", None)
+    return field
+
+
 class ExactSource(ABC):
     """The base of sources of vectors: exact scores, the same search whatever holds them.
 

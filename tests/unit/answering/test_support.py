@@ -232,6 +232,16 @@ def test_an_answer_of_many_notes_is_supported_and_one_of_none_is_not():
     assert private_llm(unsupported="ignore").answer("q", NOTES).supported is None
 
 
+@pytest.mark.parametrize("ended", ["drawn", "closed"])
+def test_an_ended_answer_keeps_no_documents(ended):
+    stream = private_llm().stream("q", NOTES)
+    with stream:
+        next(stream)
+        if ended == "drawn":
+            list(stream)
+    assert stream._finish.support._stating is None
+
+
 def test_who_states_half_of_what_is_new_may_support_it():
     documents = ["We open at noon, in the hall.", "The hall is cold.", "We open late.", ""]
     states = stating("When do you open?", [(text,) for text in documents])
