@@ -17,7 +17,7 @@ MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
 
 
 def test_script_is_inert_wherever_it_comes_from(start, visit):
-    model = ScriptedModel({"canteen": f"soup {MARKUP}", "": f"alone {MARKUP}"})
+    model = ScriptedModel({"canteen": f"half past {MARKUP}", "": f"alone {MARKUP}"})
     # Token by token: a canonical form would not keep the markup as it is.
     page = visit(start(model=model, agreement="off").page)
     first = settled(ask(page, f"What is in the canteen {MARKUP} on Mondays?"))
@@ -26,7 +26,7 @@ def test_script_is_inert_wherever_it_comes_from(start, visit):
     turn.locator("summary").click()
     expect(turn.locator(".beside .answer")).to_have_text(f"alone {MARKUP}")
     expect(turn.locator("q")).to_have_text(f"What is in the canteen {MARKUP} on Fridays?")
-    expect(turn.locator(".reply > .answer")).to_have_text(f"soup {MARKUP}")
+    expect(turn.locator(".reply > .answer")).to_have_text(f"half past {MARKUP}")
     go(page, "earlier")
     expect(page.locator("#memory")).to_contain_text(MARKUP)
     name = "<img src=x onerror=window.pwned=1>.bin"
