@@ -135,10 +135,16 @@ def test_what_does_not_fit_the_context_is_not_answered():
     assert model.together == []
 
 
-def test_a_random_model_is_a_toy_and_shares_no_pass_with_answers(tiny_model):
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_random_model_is_a_toy_and_shares_no_pass_with_answers(tiny_model, monkeypatch, joint):
     def refused(*_):
         raise AssertionError("an answer's pass is asked for")
 
+    def missing():
+        raise MissingDependencyError
+
+    if not joint:  # joint passes are a context of their own, too
+        monkeypatch.setattr(rehearsing, "JointPasses", missing)
     token = shared_pass.set(refused)
     try:
         assert rehearse(tiny_model).verdict == "a toy: answers 0 of 8"
