@@ -34,7 +34,7 @@ from dpicl_rag.requests import AnswerFields, Request, Turn
 from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_name_of
 from dpicl_rag.surveys.counts_units import CountsUnits
-from dpicl_rag.surveys.releases import Result, begin, planned, release
+from dpicl_rag.surveys.releases import Result, begin, planned, release, settled
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -176,6 +176,15 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             DPICLError: As in the method that its kind names.
         """
         return release(request, documents, self._run(request, on_progress))
+
+    def settled(self, request: Request) -> Request:
+        """A request with its kind, which its whole question tells where it was left out; free.
+
+        Raises:
+            ConfigurationError: A field does not fit the kind.
+            EngineUnavailableError: A follow-up is to be put into whole words, by nobody.
+        """
+        return settled(request, (), self._run(request))[0]
 
     def begin(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None

@@ -316,7 +316,7 @@ def _ask_units(
                 f"a {request.kind} is of all units; leave --{name.replace('_', '-')} out, or take "
                 "--kind answer"
             )
-    fields = {"sample": source.sample}
+    fields: dict[str, Any] = {"sample": source.sample}
     if request.kind == "survey":
         fields |= {"threshold": source.threshold}
         fields |= {"by": None if answering.reader is None else "model"}

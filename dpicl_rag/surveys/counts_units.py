@@ -25,6 +25,7 @@ class CountsUnits(ABC):
 
     def ask(
         self,
+        /,
         question: str | None,
         documents: Documents,
         *,

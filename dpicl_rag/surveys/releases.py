@@ -101,17 +101,18 @@ def _in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
     """A result as an answer in text, with its numbers as parts."""
     if isinstance(found, PrivateAnswer):
         return found
-    cost = cost_of(found)
-    text, parts, from_memory = "", {}, False
+    from_memory = False
     if isinstance(found, PrivateLabel):
         text, parts = found.label, {"label": found.label}
     else:
         text, from_memory = found.text, found.from_memory
-        beside = {"text", "from_memory", *cost}
+        beside = {"text", "from_memory", *cost_of(found)}
         parts = {name: one for name, one in found.as_dict().items() if name not in beside}
     return PrivateAnswer(
         text=text,
-        **cost,
+        epsilon=found.epsilon,
+        delta=found.delta,
+        rho=found.rho,
         tokens=0,
         stopped_by="end",
         corpus=corpus,
