@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.answering.follow_ups import last_question
-from dpicl_rag.answering.private_stream import PrivateStream
+from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
 from dpicl_rag.answering.worker_threads import in_steps
 from dpicl_rag.configuration import Settings
 from dpicl_rag.errors import ConfigurationError, DPICLError
@@ -27,7 +27,7 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
-from dpicl_rag.requests import CONVERSATION, FIELDS, AnswerFields, Turn
+from dpicl_rag.requests import CONVERSATION, FIELDS, AnswerFields, Kind, Request, Turn
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import UNITS, Documents, Retriever, retriever_over
 from dpicl_rag.retrieval.vectors import VectorSource, Where
@@ -72,6 +72,12 @@ class Conversation:
         return cls(question, list(documents), fields)
 
 
+class AskedFields(AnswerFields, total=False):
+    """Fields of a question as keywords; its kind is told from it where it is left out."""
+
+    kind: Kind | None
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class PrivateCall:
     """A question on its way to private documents.
@@ -86,19 +92,20 @@ class PrivateCall:
     llm: PrivateContextLLM
     question: str
     documents: Documents
-    fields: AnswerFields = field(default_factory=AnswerFields)
+    fields: AskedFields = field(default_factory=AskedFields)
 
     def answer(self) -> PrivateAnswer:
-        """The whole answer."""
-        return self.llm.answer(self.question, self.documents, **self.fields)
+        """The whole answer; of what is counted, its text and its numbers."""
+        return self.stream().whole()
 
     async def aanswer(self) -> PrivateAnswer:
         """``answer`` in a worker thread."""
-        return await self.llm.aanswer(self.question, self.documents, **self.fields)
+        return await in_steps(self.answer)
 
     def stream(self) -> PrivateStream:
         """The answer piece by piece."""
-        return self.llm.stream(self.question, self.documents, **self.fields)
+        fields: dict[str, Any] = {"kind": None, **self.fields}
+        return self.llm.begin(Request.of(question=self.question, **fields), self.documents)
 
     def pieces(
         self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]
@@ -119,7 +126,7 @@ class PrivateCall:
         self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]
     ) -> AsyncGenerator[T, None]:
         """``pieces`` with the search and each draw in a worker thread."""
-        async with self.llm.astream(self.question, self.documents, **self.fields) as stream:
+        async with AsyncPrivateStream(self.stream) as stream:
             async for piece in stream:
                 for one in shown(piece, None):
                     yield one
@@ -127,15 +134,15 @@ class PrivateCall:
                 yield one
 
 
-KEYWORDS = tuple(name for name in FIELDS["answer"] if name not in CONVERSATION)
-"""Fields of an answer for which frameworks have no place of their own."""
+KEYWORDS = ("kind", *(name for name in FIELDS["answer"] if name not in CONVERSATION))
+"""Fields of a question for which frameworks have no place of their own."""
 
 
-def split_fields(arguments: Mapping[str, Any]) -> tuple[AnswerFields, dict[str, Any]]:
+def split_fields(arguments: Mapping[str, Any]) -> tuple[AskedFields, dict[str, Any]]:
     """Fields of a question among the keywords of a framework's call, and the other keywords."""
     others = {name: value for name, value in arguments.items() if name not in KEYWORDS}
     fields = {name: arguments[name] for name in KEYWORDS if arguments.get(name) is not None}
-    return cast("AnswerFields", fields), others
+    return cast("AskedFields", fields), others
 
 
 class LLMArguments(Settings, total=False):

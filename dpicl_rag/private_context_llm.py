@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
-from dpicl_rag.answering.answers import begin_answer, plan_of_answer
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.experts import one_each, read_ahead
 from dpicl_rag.answering.follow_ups import whole_question
-from dpicl_rag.answering.labels import draw_label, plan_of_label
+from dpicl_rag.answering.labels import draw_label
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import NO_CORPUS, PrivateRun
 from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
@@ -31,54 +30,17 @@ from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.rehearsal import Rehearsal, rehearsal_of
-from dpicl_rag.requests import AnswerFields, Kind, Request, Turn
+from dpicl_rag.requests import AnswerFields, Request, Turn
 from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_name_of
 from dpicl_rag.surveys.counts_units import CountsUnits
-from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
-from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
-from dpicl_rag.surveys.tallies import count_units, plan_of_count, plan_of_tally, tally_units
+from dpicl_rag.surveys.releases import Result, begin, planned, release, settled
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.readers.base import Reader
     from dpicl_rag.language_models.readers.reply_cache import ReplyCache
     from dpicl_rag.ledger import Ledger
-
-T = TypeVar("T")
-
-Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey
-"""What a request is answered with: a DP output, and public numbers."""
-
-Planned = tuple[Plan[Any], int | None]
-"""A plan, and about how many units are read for it; None where only the documents tell."""
-
-
-def _under_terms(
-    work: Callable[[Request, Documents, PrivateRun], T],
-) -> Callable[[Request, Documents, PrivateRun], T]:
-    """The same with the settings of what budgets pay for. An answer asks for them by itself."""
-
-    def on_terms(request: Request, documents: Documents, run: PrivateRun) -> T:
-        return work(request, documents, run.under_terms(corpus_name_of(documents)))
-
-    return on_terms
-
-
-_RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
-    "answer": lambda request, documents, run: begin_answer(request, documents, run).whole(),
-    "label": _under_terms(draw_label),
-    "count": _under_terms(count_units),
-    "tally": _under_terms(tally_units),
-    "survey": _under_terms(survey_units),
-}
-_PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
-    "answer": plan_of_answer,
-    "label": _under_terms(plan_of_label),
-    "count": _under_terms(plan_of_count),
-    "tally": _under_terms(plan_of_tally),
-    "survey": _under_terms(plan_of_survey),
-}
 
 
 class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
@@ -206,21 +168,29 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         """Ask for an answer, a label, a count, a tally or a survey.
 
         Args:
-            request: Public; see `Request`.
+            request: Public; see `Request`. One without a kind is of that which its question tells.
             documents: As in ``answer``.
             on_progress: Called with the part of the documents that is read, 0 to 1.
 
         Raises:
             DPICLError: As in the method that its kind names.
         """
-        release = _RELEASES[request.kind]
         return release(request, documents, self._run(request, on_progress))
+
+    def settled(self, request: Request) -> Request:
+        """A request with its kind, which its whole question tells where it was left out; free.
+
+        Raises:
+            ConfigurationError: A field does not fit the kind.
+            EngineUnavailableError: A follow-up is to be put into whole words, by nobody.
+        """
+        return settled(request, (), self._run(request))[0]
 
     def begin(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None
     ) -> PrivateStream:
-        """Begin an answer to a request; see ``stream``."""
-        return begin_answer(request, documents, self._run(request, on_progress))
+        """Begin an answer to a request; see ``stream``. Numbers come whole, as text with parts."""
+        return begin(request, documents, self._run(request, on_progress))
 
     def answer(
         self,
@@ -346,7 +316,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
 
         Args:
             documents: As in ``answer``.
-            request: What is asked for; an answer by default.
+            request: What is asked for; an answer by default. One without a kind is of that which
+                its question tells.
 
         Returns:
             Public numbers, which a run pays by; print them, or let a notebook show them.
@@ -357,7 +328,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         """
         request = request or Request.of("answer")
         run = self._run(request)
-        plan, aim = _PLANS[request.kind](request, documents, run)
+        plan, aim = planned(request, documents, run)
         left = self.budget_left(run.booked_under(corpus_name_of(documents)))
         return replace(plan, budget_left=left, calls=None if run.reader is None else aim)
 

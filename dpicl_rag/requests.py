@@ -6,7 +6,7 @@ bodies over HTTP, schemas of agents' tools and keywords of Python are made from 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal, Self, TypedDict
 
 from pydantic import (
@@ -22,9 +22,20 @@ from pydantic import (
 from dpicl_rag import _validate
 from dpicl_rag.configuration import MethodName
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.languages.request_kinds import AskedKind, asked_for, labels_in
 
-Kind = Literal["answer", "label", "count", "tally", "survey"]
-"""What is asked for."""
+Kind = Literal["answer", "label", "count", "tally", "survey", "person"]
+"""What is asked for. About one person nothing is: a fixed sentence says so, and is free."""
+
+_RELEASED: Mapping[AskedKind, Kind] = {
+    "answer": "answer",
+    "count": "count",
+    "tally": "tally",
+    "summary": "survey",
+    "survey": "survey",
+    "person": "person",
+}
+"""What answers each kind of question."""
 
 ReadBy = Literal["model", "vectors"]
 """What reads units for a tally or a survey."""
@@ -41,7 +52,11 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Kind = Field("answer", description="What is asked for.")
+    kind: Kind | None = Field(
+        None,
+        description="What is asked for. Left out, it is told from the question: a fact, how many, "
+        "which of several, or what documents are about.",
+    )
     question: str | None = Field(
         None,
         description="A whole question that stands by itself. Public. A survey without one asks "
@@ -106,14 +121,15 @@ class Request(BaseModel):
 
     @model_validator(mode="after")
     def _refuse_fields_of_other_kinds(self) -> Self:
-        for name in sorted(self.model_fields_set - {"kind", *FIELDS[self.kind]}):
+        own = type(self).model_fields if self.kind is None else FIELDS[self.kind]
+        for name in sorted(self.model_fields_set - {"kind", *own}):
             if getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: the kind {self.kind} has none; leave it out")
         return self
 
     @classmethod
-    def of(cls, kind: Kind, **fields: Any) -> Request:
-        """A request of a kind.
+    def of(cls, kind: Kind | None, **fields: Any) -> Request:
+        """A request of a kind, or of that which its question tells.
 
         Raises:
             ConfigurationError: A field is unknown, not of this kind, of the wrong type or outside
@@ -123,6 +139,41 @@ class Request(BaseModel):
             return cls(kind=kind, **fields)
         except ValidationError as error:
             raise ConfigurationError(_validate.sentence_of(error, cls.model_fields)) from None
+
+    def settled(self) -> Request:
+        """The same with its kind: as it is given, or by its fields and the words of its question.
+
+        A tally without labels has those that its question names. A function of the request alone,
+        which is public. What a conversation or a client sends with every question, such as the most
+        tokens of an answer, is left out where the kind has none.
+
+        Raises:
+            ConfigurationError: A field was given that this kind does not have.
+        """
+        if self.kind == "tally" and not self.labels:
+            return self.model_copy(update={"labels": labels_in(self.question or "")})
+        if self.kind is not None:
+            return self
+        given = {
+            name: value
+            for name in self.model_fields_set - {"kind"}
+            if (value := getattr(self, name)) != type(self).model_fields[name].default
+        }
+        told = asked_for(self.question or "")
+        kind = self._settled_by(given.keys() - {"fresh", *CONVERSATION}) or _RELEASED[told.kind]
+        if kind == "tally":
+            given.setdefault("labels", told.labels or labels_in(self.question or ""))
+        if kind == "survey" and told.of_all:
+            given["question"] = None
+        others = {name for name in CONVERSATION if name not in FIELDS[kind]}
+        return Request.of(kind, **{name: given[name] for name in given.keys() - others})
+
+    def _settled_by(self, given: Set[str]) -> Kind | None:
+        """The kind that fields settle, whatever is asked; None where they are those of several."""
+        if "labels" in given:
+            return "label" if "method" in given else "tally"
+        kinds = [kind for kind, fields in FIELDS.items() if given and given <= {*fields}]
+        return kinds[0] if len(kinds) == 1 else None
 
     @property
     def read_by(self) -> ReadBy:
@@ -136,7 +187,7 @@ class Request(BaseModel):
             ConfigurationError: It has none.
         """
         if self.question is None:
-            raise ConfigurationError(f"a {self.kind} needs a question")
+            raise ConfigurationError(f"a {self.kind or 'request'} needs a question")
         return self.question
 
 
@@ -146,6 +197,7 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "count": ("question", "sample", "anyway", "fresh"),
     "tally": ("question", "labels", "most", "by", "sample", "anyway", "fresh"),
     "survey": ("question", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
+    "person": ("question", "turns", "system", "max_tokens", "stop", "fresh"),
 }
 """The fields of each kind."""
 

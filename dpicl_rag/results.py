@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 StoppedBy = Literal["end", "length", "budget", "unavailable"]
 """The end of an answer: the model's end token or a stop string, ``max_tokens``, the budget, or an
 engine that did not answer. What was released until then is paid for, and the rest refunded."""
 
 
-ReleasedBy = Literal["agreement", "tokens", "memory", "public"]
+ReleasedBy = Literal["agreement", "tokens", "memory", "public", "counts"]
 """How an answer came about: experts said the same, tokens were drawn, public knowledge had it (the
-same question was answered before, or documents confirmed what the model knew from there), or the
-public model replied by itself to small talk, about which no document is asked."""
+same question was answered before, or documents confirmed what the model knew from there), no
+document was asked (small talk, and what is about one person), or units were counted."""
 
 
 UNSUPPORTED = "The documents do not say."
@@ -45,6 +45,9 @@ class PrivateAnswer:
         agreeing: About how many documents say so, by a noisy count; None where none was taken.
         agreeing_within: That number is nearer than this to the true one, 95 times in 100.
         question: What was asked, in whole words where it followed on others.
+        kind: What the question asked for: an answer, or a ``count``, a ``tally`` or a ``survey`` of
+            units; ``person`` where it was about one, and nothing is told.
+        parts: Numbers that the text has in words, by name; None of a fact.
         released: What was released, where ``text`` is that in a reader's words (``polish``); it is
             what documents support. None where ``text`` is what was released.
     """
@@ -64,6 +67,8 @@ class PrivateAnswer:
     agreeing_within: int | None = None
     released: str | None = None
     question: str = ""
+    kind: str = "answer"
+    parts: Mapping[str, Any] | None = None
 
     def polished(self, polish: Callable[[str], str]) -> PrivateAnswer:
         """The same in other words, with what was released beside them.
@@ -89,10 +94,11 @@ class PrivateAnswer:
     def public_numbers(self) -> dict[str, Any]:
         """Public numbers that may stand beside the text, none of which counts inputs.
 
-        With the question, and ``released`` where there is one.
+        With the question, and ``released`` and ``parts`` where there are any.
         """
         numbers = {
             "question": self.question,
+            "kind": self.kind,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "output_tokens": self.tokens,
@@ -103,13 +109,15 @@ class PrivateAnswer:
             "agreeing": self.agreeing,
             "agreeing_within": self.agreeing_within,
         }
-        return numbers if self.released is None else {**numbers, "released": self.released}
+        beside = {"released": self.released, "parts": self.parts}
+        return {**numbers, **{name: one for name, one in beside.items() if one is not None}}
 
     def _repr_html_(self) -> str:
         said = {True: "by the documents", False: "not by the documents", None: "not asked"}
         grounds = "answered before" if self.from_memory else said[self.supported]
         if self.by == "public":
-            grounds = "small talk: no document was asked"
+            what = "one person" if self.kind == "person" else "small talk"
+            grounds = f"{what}: no document was asked"
         rows = [("supported", grounds)]
         if self.agreeing is not None:
             rows.append(("agreeing", f"about {self.agreeing} (\u00b1{self.agreeing_within})"))
@@ -130,6 +138,8 @@ class PrivateLabel:
             the search for documents was charged too.
         rho: zCDP rho charged for it.
     """
+
+    kind: ClassVar = "label"
 
     label: str
     epsilon: float

@@ -2,7 +2,7 @@
 
 No document is searched, nothing is reserved, charged or kept. Greetings, thanks and goodbyes are
 small talk, about which no document is asked. Whether words are follows from the words alone: closed
-lists in English, German, French and Spanish. One word beside them makes a question.
+lists in English, German, French, Spanish and Italian. One word beside them makes a question.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import likeliest_tokens, read_public_row
@@ -20,6 +21,7 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import NOTE, notes
 from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.languages.request_kinds import one_person_reply
 from dpicl_rag.normal_forms import normal_form
 from dpicl_rag.prompts import Example, PromptTemplate
 from dpicl_rag.results import PrivateAnswer, ReleasedBy, StoppedBy
@@ -45,14 +47,18 @@ adieu, au revoir, a bientot, a demain, a plus tard, a tout a lheure,
 hola, buenas, buenos dias, buen dia, buenas tardes, buenas noches, mucho gusto, encantado,
 que tal, como estas, como esta usted, como te va,
 gracias, muchas gracias, mil gracias, muchisimas gracias,
-adios, chao, hasta luego, hasta manana, hasta pronto, hasta la vista, nos vemos
+adios, chao, hasta luego, hasta manana, hasta pronto, hasta la vista, nos vemos,
+buongiorno, buonasera, buon giorno, buona sera, buona giornata, buona serata, buonanotte, salve,
+come va, come stai, come sta, grazie, grazie mille, molte grazie, tante grazie,
+arrivederci, a presto, a domani, a dopo, ci vediamo
 """
 _BESIDE = """
 there, all, everyone, everybody, again, today, ok, okay, well, great, perfect, and, you, too, so,
 so much, very much, for your help, for the help, for your answer, for the answer,
 zusammen, allerseits, nochmals, heute, sehr gut, prima, und, dir, ihnen, fur die hilfe,
 fur die antwort, a tous, tout le monde, tres bien, et toi, et vous, pour votre aide, pour ton aide,
-a todos, muy bien, y tu, y usted, por tu ayuda, por su ayuda
+a todos, muy bien, y tu, y usted, por tu ayuda, por su ayuda,
+a tutti, molto bene, e tu, e lei, per l aiuto, per il tuo aiuto, per il suo aiuto
 """
 
 
@@ -175,6 +181,41 @@ def released_before(
         held=polish is not None,
         close=lambda: None,
         finish=finish,
+    )
+
+
+def ready_stream(answer: PrivateAnswer, question: str, tokenizer: Tokenizer) -> PrivateStream:
+    """A stream of an answer that is there already, and paid for.
+
+    Args:
+        answer: Comes whole, wherever the stream is closed.
+        question: What is asked.
+        tokenizer: Of the model.
+    """
+    return PrivateStream(
+        _no_tokens(),
+        tokenizer,
+        stop=(),
+        max_tokens=1,
+        start=answer.text,
+        question=question,
+        close=lambda: None,
+        finish=lambda *_: answer,
+    )
+
+
+def reply_about_one(question: str, corpus: str) -> PrivateAnswer:
+    """A fixed sentence in place of what one person said: what can be asked instead. It is free.
+
+    Args:
+        question: Public.
+        corpus: Whose documents are not asked.
+    """
+    reply = one_person_reply(question)
+    return replace(
+        _free_answer(reply, corpus, "public", "end", supported=False),
+        kind="person",
+        question=question,
     )
 
 

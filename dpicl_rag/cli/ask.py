@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -20,8 +22,10 @@ from dpicl_rag.cli.asking import (
     tell_toy,
 )
 from dpicl_rag.cli.first_model import chosen_model
+from dpicl_rag.cli.tally import ask_units, print_plan_of_numbers
 from dpicl_rag.configuration import ImageMethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
+from dpicl_rag.requests import Kind, Request
 from dpicl_rag.results import cost_of
 
 if TYPE_CHECKING:
@@ -34,10 +38,16 @@ if TYPE_CHECKING:
     from dpicl_rag.stores.chroma import ChromaCollection
 
 _RELEASED = "interrupted; what was released is paid for"
-_NUMBER = (
-    "this asks how many units say something, which no unit can say: `dpicl-rag count`, `tally` and "
-    "`survey` count them (docs/surveys.md)"
-)
+_INSIST = "--kind answer asks for a fact instead"
+_CHOSEN: Mapping[Kind, str] = {
+    "answer": "answer: a fact that many units state",
+    "count": f"count: how many units say so, each asked by itself; {_INSIST}",
+    "tally": f"tally: how many units say each of these; {_INSIST}",
+    "survey": f"survey: what units are about, and how many; {_INSIST}",
+    "person": f"about one person: no document is asked, and it is free; {_INSIST}",
+}
+"""What is done with a question of each kind."""
+
 _SMALL_TALK = (
     "small talk: the language model replies by itself, no document is asked, and it is free"
 )
@@ -53,16 +63,28 @@ def ask(
     answering: option_groups.Answering,
     reading: option_groups.ReadingOptions,
     asking: option_groups.AskingOptions,
+    kind: Annotated[
+        Literal["answer", "count", "tally", "survey"] | None,
+        typer.Option(
+            "--kind",
+            help="What to do: answer with a fact, count who says so, tally the labels that the "
+            "question names, or survey what units are about. Told from the question by default.",
+            show_default=False,
+        ),
+    ] = None,
     plan: Annotated[
         bool,
-        typer.Option("--plan", help="Print what the answer may cost, by part, and ask nothing."),
+        typer.Option(
+            "--plan", help="Print what is done, and what it may cost, by part; ask nothing."
+        ),
     ] = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Answer a question from a corpus, and say what the answer spent.
+    """Answer any question from a corpus, and say what the answer spent.
 
-    Ask for what many units state: docs/questions.md says what works, and how many must agree.
+    Ask what many units state, how many say something, which of several, or what they are about:
+    docs/questions.md says what works, and how many must agree.
 
     Answers that the documents support are remembered, for the one who asked (or, with --shared,
     for all). The same question again costs nothing, and a similar one less.
@@ -86,48 +108,47 @@ def ask(
             )
             return
         from dpicl_rag.answering.free_answers import is_small_talk
-        from dpicl_rag.surveys.counts_units import asks_number
 
         if not question.strip():
             raise ConfigurationError("the question is empty")
-        if asks_number(question):
-            console.note(_NUMBER)
+        config = PrivacyConfig.create(**settings, **reading)
+        request = Request.of(kind, question=question, **asking).settled()
+        if request.kind in ("count", "tally", "survey"):
+            _ask_units(request, opened, source, config, answering, plan, as_json, quiet)
+            return
         if is_small_talk(question):
             console.note(_SMALL_TALK)
-        config = PrivacyConfig.create(**settings, **reading)
+        elif (plan and not as_json) or request.kind == "person":
+            console.note(_CHOSEN[request.kind or "answer"])
         search = data_folder.search_of(opened, source)
         if plan:
-            _print_plan(question, opened.name, search, source, config, answering, as_json=as_json)
+            _print_plan(request, opened.name, search, source, config, answering, as_json=as_json)
+            return
+        if request.kind == "person":
+            with planning_model(config, answering.reader, opened.name, answering) as free:
+                reply = cast("PrivateAnswer", free.run(request, search))
+            if as_json:
+                console.write_json(_answer_as_dict(reply))
+            else:
+                console.stdout().print(console.printable(reply.text), soft_wrap=True)
             return
         llm = stack.enter_context(asked_model(opened, source, config, answering, quiet))
         if answering.reader is not None:
             tell_calls(search.aim, config.max_calls)
         from dpicl_rag.answering.plan import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
-        from dpicl_rag.requests import Request
 
         told = console.told(FewUnitsWarning, NotRememberedWarning)
         with told, console.Bar("Reading the documents", quiet=quiet) as bar:
             with console.status("Searching the corpus", quiet=quiet):
-                stream = llm.stream(question, search, on_progress=bar.update, **asking)
+                stream = llm.begin(request, search, on_progress=bar.update)
             with stream:
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
         asked = Request.of("answer", question=answer.question)
         cost = llm.plan(search, asked) if answer.supported is False else None
     if as_json:
-        end = {
-            "tokens": answer.tokens,
-            "stopped_by": answer.stopped_by,
-            "supported": answer.supported,
-            "from_memory": answer.from_memory,
-            "recalled": answer.recalled,
-            "by": answer.by,
-            "agreeing": answer.agreeing,
-            "agreeing_within": answer.agreeing_within,
-            "released": answer.released,
-        }
-        console.write_json({"answer": answer.text, **cost_of(answer), **end})
+        console.write_json(_answer_as_dict(answer))
     else:
         if answer.released is not None:
             released = f"released: {console.printable(answer.released)}"
@@ -272,6 +293,47 @@ def classify_image(
     screen.print(f"spent: {spent}{note}", style="dim", soft_wrap=True)
 
 
+def _answer_as_dict(answer: PrivateAnswer) -> dict[str, Any]:
+    names = ("tokens", "stopped_by", "supported", "from_memory", "recalled", "by", "agreeing")
+    beside = {name: getattr(answer, name) for name in (*names, "agreeing_within", "released")}
+    return {"kind": answer.kind, "answer": answer.text, **cost_of(answer), **beside}
+
+
+def _ask_units(
+    request: Request,
+    opened: Corpus | ChromaCollection,
+    source: option_groups.Source,
+    config: PrivacyConfig,
+    answering: option_groups.Answering,
+    plan: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Count, tally or survey what was found to be asked; the options are those of an answer."""
+    for name in ("units", "top_k", "private_threshold", "private_top_k"):
+        if getattr(source, name) is not None:
+            raise ConfigurationError(
+                f"a {request.kind} is of all units; leave --{name.replace('_', '-')} out, or take "
+                "--kind answer"
+            )
+    fields: dict[str, Any] = {"sample": source.sample}
+    if request.kind == "survey":
+        fields |= {"threshold": source.threshold}
+        fields |= {"by": None if answering.reader is None else "model"}
+    given = {name: one for name, one in fields.items() if one is not None}
+    request = Request.of(**{**request.model_dump(exclude_unset=True), **given})
+    kind = request.kind or "answer"
+    if not as_json:
+        console.note(_CHOSEN[kind])
+    told = {"kind": kind}
+    if plan:
+        print_plan_of_numbers(request, config, answering.reader, kind=told, as_json=as_json)
+        return
+    reader = answering.reader if kind == "survey" else None
+    asked = partial(ask_units, request, opened, source, config, answering)
+    asked(reader=reader, kind=told, as_json=as_json, quiet=quiet)
+
+
 def _what_would_help(plan: Plan[Any]) -> str:
     """One sentence of public numbers, for an answer that documents do not support."""
     at, needed = f"at epsilon {plan.epsilon:g}", plan.units_to_agree
@@ -283,7 +345,7 @@ def _what_would_help(plan: Plan[Any]) -> str:
 
 
 def _print_plan(
-    question: str,
+    request: Request,
     name: str,
     search: Search,
     source: option_groups.Source,
@@ -294,14 +356,13 @@ def _print_plan(
 ) -> None:
     """The price of an answer, by part."""
     from dpicl_rag.knowledge.public_knowledge import PublicDocuments
-    from dpicl_rag.requests import Request
 
     for public in answering.public or ():
         with data_folder.open_corpus(public, source.path, source.embedder) as corpus:
             PublicDocuments(corpus)  # refuses a private one
     with planning_model(config, answering.reader, name, answering) as llm:
-        asked = Request.of("answer", question=question)
-        print_plan(llm.plan(search, asked), as_json=as_json)
+        numbers = {"kind": request.kind} if as_json else None
+        print_plan(llm.plan(search, request), as_json=as_json, kind=numbers)
 
 
 def _ask_synthetic(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -198,10 +198,18 @@ def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
     console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)
 
 
-def print_plan(plan: PricedPlan, *, as_json: bool) -> None:
-    """The parts of a plan with their prices, and its notes; or all its numbers."""
+def print_plan(
+    plan: PricedPlan, *, as_json: bool, kind: Mapping[str, str | None] | None = None
+) -> None:
+    """The parts of a plan with their prices, and its notes; or all its numbers.
+
+    Args:
+        plan: Public.
+        as_json: Print numbers.
+        kind: What JSON begins with, where the kind was chosen here.
+    """
     if as_json:
-        console.write_json(plan.as_dict())
+        console.write_json({**(kind or {}), **plan.as_dict()})
         return
     from rich.table import Table
 

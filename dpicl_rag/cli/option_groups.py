@@ -123,8 +123,10 @@ ReadingOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_
 MaxCallsOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_calls",))]
 """Settings of a reader for labels, counts and surveys, which have no words, by name."""
 
-AskingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("answer"))]
-"""Fields of an answer that were given, by name; the question stands beside them."""
+AskingOptions = Annotated[
+    Mapping[str, Any], FieldOptions(Request, (*of_command_line("answer"), "anyway"))
+]
+"""Fields of any question that were given, by name; the question and its kind stand beside them."""
 
 ChoosingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("label"))]
 """Fields of a label that were given, by name."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,18 +63,10 @@ def count(
     config = PrivacyConfig.create(**settings, **reading)
     request = Request.of("count", question=question, **asking)
     if plan:
-        _print_plan(request, config, answering.reader, as_json=as_json)
+        print_plan_of_numbers(request, config, answering.reader, as_json=as_json)
         return
-    with ExitStack() as stack:
-        opened = stack.enter_context(opened_corpus(units, quiet))
-        documents = _documents(opened, units)
-        llm = stack.enter_context(asked_model(opened, units, config, answering, quiet))
-        found: PrivateCount = _read(llm, request, documents, stack, quiet)
-    if as_json:
-        console.write_json(found.as_dict())
-        return
-    console.stdout().print(found.text, soft_wrap=True)
-    _print_cost(found, answering)
+    with opened_corpus(units, quiet) as opened:
+        ask_units(request, opened, units, config, answering, as_json=as_json, quiet=quiet)
 
 
 @console.reported(_RELEASED)
@@ -105,27 +98,11 @@ def tally(
     by_vectors = request.read_by == "vectors"
     config = PrivacyConfig.create(**settings, **({} if by_vectors else reading))
     if plan:
-        _print_plan(request, config, None if by_vectors else answering.reader, as_json=as_json)
+        reader = None if by_vectors else answering.reader
+        print_plan_of_numbers(request, config, reader, as_json=as_json)
         return
-    with ExitStack() as stack:
-        opened = stack.enter_context(opened_corpus(units, quiet))
-        if by_vectors:
-            if units.threshold is not None:
-                raise ConfigurationError("vectors of all units are read; leave --threshold out")
-            paying = answering.paying()
-            llm = stack.enter_context(asked_model(opened, units, config, paying, quiet))
-            found = cast("PrivateTally", llm.run(request, opened))
-        else:
-            documents = _documents(opened, units)
-            llm = stack.enter_context(asked_model(opened, units, config, answering, quiet))
-            found = _read(llm, request, documents, stack, quiet)
-    if as_json:
-        console.write_json(found.as_dict())
-        return
-    _print_bars(found.counts)
-    for note in found.notes:
-        console.stdout().print(note, style="yellow", soft_wrap=True)
-    _print_cost(found, answering)
+    with opened_corpus(units, quiet) as opened:
+        ask_units(request, opened, units, config, answering, as_json=as_json, quiet=quiet)
 
 
 @console.reported(_RELEASED)
@@ -161,7 +138,6 @@ def survey(
     By the vectors that the corpus stores: no language model reads anything, but for a reader, by
     whose phrases units vote instead.
     """
-    from dpicl_rag.surveys.survey_results import LISTED
     from dpicl_rag.surveys.vocabulary import words_of_file
 
     config = PrivacyConfig.create(**settings, **reading)
@@ -175,28 +151,78 @@ def survey(
         **asking,
     )
     if plan:
-        _print_plan(request, config, reader, as_json=as_json)
+        print_plan_of_numbers(request, config, reader, as_json=as_json)
         return
+    with opened_corpus(units, quiet) as opened:
+        asked = partial(ask_units, request, opened, units, config, paying, reader=reader)
+        asked(as_json=as_json, quiet=quiet)
+
+
+def ask_units(
+    request: Request,
+    opened: Corpus | ChromaCollection,
+    place: option_groups.Units | option_groups.Source,
+    config: PrivacyConfig,
+    paying: option_groups.Paying,
+    *,
+    reader: str | None = None,
+    kind: Mapping[str, str] | None = None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Count, tally or survey, and print what comes of it.
+
+    Args:
+        request: A count, a tally or a survey.
+        opened: The corpus.
+        place: Where it is, and which of its units are asked.
+        config: Public settings.
+        paying: Whose budget pays, and perhaps who reads.
+        reader: Address of a chat model that reads for a survey.
+        kind: What JSON begins with, where the kind was chosen here.
+        as_json: Print numbers.
+        quiet: Show no progress.
+    """
+    survey, by_vectors = request.kind == "survey", request.read_by == "vectors"
+    if by_vectors and not survey and place.threshold is not None:
+        raise ConfigurationError("vectors of all units are read; leave --threshold out")
+    if isinstance(paying, option_groups.Answering) and (by_vectors or survey):
+        paying = paying.paying()
     with ExitStack() as stack:
-        opened = stack.enter_context(opened_corpus(units, quiet))
-        model = asked_model(opened, units, config, paying, quiet, reader=reader)
+        model = asked_model(opened, place, config, paying, quiet, reader=reader)
         llm = stack.enter_context(model)
-        if reader is None:
-            stack.enter_context(console.status("Counting words", quiet=quiet))
-            found = cast("PrivateSurvey", llm.run(request, opened))
+        found: Any
+        if by_vectors:
+            stack.enter_context(console.status("Counting", quiet=quiet))
+            found = llm.run(request, opened)
         else:
-            found = _read(llm, request, opened, stack, quiet)
+            documents = opened if survey else _documents(opened, place)
+            found = _read(llm, request, documents, stack, quiet)
     if as_json:
-        console.write_json(found.as_dict())
+        console.write_json({**(kind or {}), **found.as_dict()})
         return
-    listed = {one.name: one.units for one in found.themes[:LISTED]}
-    _print_bars({**listed, "others": found.others})
-    if (smaller := len(found.themes) - LISTED) > 0:
-        console.stdout().print(f"and {smaller} smaller themes; --json has all", style="dim")
-    console.stdout().print(
-        f"themes of fewer than about {found.smallest} units are not seen", style="dim"
-    )
+    _print_numbers(found)
     _print_cost(found, paying)
+
+
+def _print_numbers(found: PrivateCount | PrivateTally | PrivateSurvey) -> None:
+    """A sentence, or bars and what they leave out."""
+    from dpicl_rag.surveys.survey_results import LISTED, PrivateCount, PrivateTally
+
+    screen = console.stdout()
+    if isinstance(found, PrivateCount):
+        screen.print(found.text, soft_wrap=True)
+    elif isinstance(found, PrivateTally):
+        _print_bars(found.counts)
+        for note in found.notes:
+            screen.print(note, style="yellow", soft_wrap=True)
+    else:
+        listed = {one.name: one.units for one in found.themes[:LISTED]}
+        _print_bars({**listed, "others": found.others})
+        if (smaller := len(found.themes) - LISTED) > 0:
+            screen.print(f"and {smaller} smaller themes; --json has all", style="dim")
+        least = f"themes of fewer than about {found.smallest} units are not seen"
+        screen.print(least, style="dim")
 
 
 def _read(
@@ -209,7 +235,9 @@ def _read(
     return llm.run(request, documents, on_progress=bar.update)
 
 
-def _documents(opened: Corpus | ChromaCollection, units: option_groups.Units) -> Any:
+def _documents(
+    opened: Corpus | ChromaCollection, units: option_groups.Units | option_groups.Source
+) -> Any:
     """All units, or those near enough to the question."""
     if units.threshold is None:
         return opened
@@ -241,10 +269,23 @@ def _print_bars(counts: Mapping[str, Estimate]) -> None:
     console.stdout().print(table)
 
 
-def _print_plan(
-    request: Request, config: PrivacyConfig, reader: str | None, *, as_json: bool
+def print_plan_of_numbers(
+    request: Request,
+    config: PrivacyConfig,
+    reader: str | None,
+    *,
+    kind: Mapping[str, str] | None = None,
+    as_json: bool,
 ) -> None:
-    """The width of the intervals, or the size of the smallest theme, and their price."""
+    """The width of the intervals, or the size of the smallest theme, and their price.
+
+    Args:
+        request: A count, a tally or a survey.
+        config: Public settings.
+        reader: Address of a chat model that would read.
+        kind: As in `ask_units`.
+        as_json: Print numbers.
+    """
     from dpicl_rag.answering.labels import most_label_tokens
     from dpicl_rag.surveys.survey_results import within
 
@@ -269,6 +310,6 @@ def _print_plan(
             f"{cost}{most}"
         )
     if as_json:
-        console.write_json(numbers)
+        console.write_json({**(kind or {}), **numbers})
     else:
         console.stdout().print(sentence, soft_wrap=True)

@@ -240,7 +240,7 @@ def worked_examples(language: str, kind: QuestionKind) -> tuple[WorkedExample, .
         language: Its code, see `Language`.
         kind: Of question: for yes or no, and for reasons, others are shown.
     """
-    own = _data("worked_examples.toml")[language]
+    own = language_data("worked_examples.toml")[language]
     shown = own["told"]
     if kind.value in own:
         shown = shown[:1] + own[kind.value]
@@ -259,7 +259,7 @@ class FollowUp:
 @cache
 def follow_ups(language: str) -> tuple[FollowUp, ...]:
     """Examples of last questions of conversations, in a language."""
-    return tuple(FollowUp(**each) for each in _data("follow_ups.toml")[language])
+    return tuple(FollowUp(**each) for each in language_data("follow_ups.toml")[language])
 
 
 @cache
@@ -277,14 +277,15 @@ def is_function_word(word: str) -> bool:
     return any(word in one.function_words for one in languages())
 
 
-def _data(name: str) -> dict[str, Any]:
+def language_data(name: str) -> dict[str, Any]:
+    """What a file of this folder holds, by name."""
     return tomllib.loads(files("dpicl_rag.languages").joinpath(name).read_text("utf-8"))
 
 
 @cache
 def languages() -> tuple[Language, ...]:
     """The languages that are known, English first."""
-    return tuple(_language(code, data) for code, data in _data("languages.toml").items())
+    return tuple(_language(code, data) for code, data in language_data("languages.toml").items())
 
 
 def _beginning(ways: list[str]) -> re.Pattern[str]:

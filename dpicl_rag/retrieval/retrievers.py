@@ -308,6 +308,32 @@ def all_units(documents: Documents, privacy_unit: str = "document") -> Search:
     return as_retriever(documents, privacy_unit)
 
 
+def whole_of(documents: Documents) -> Documents:
+    """All that a search for an answer looks in, which is what a count is of.
+
+    Units that reach a public bar are such a whole, as a list is.
+
+    Args:
+        documents: What a caller gave.
+
+    Raises:
+        ConfigurationError: They are a part that another search has cut.
+    """
+    if not isinstance(documents, Retriever):
+        return documents
+    search = as_search(documents)
+    if isinstance(search.source, VectorSource):
+        if search.exact and isinstance(search.bar, (Everything, Threshold)):
+            return documents
+        return search.source if search.where is None else Search(search.source, where=search.where)
+    if search.stability != DIRECT:
+        raise ConfigurationError(
+            "a count is of all documents, and these are a part that a search has found; give the "
+            "corpus or store itself, or ask for an answer all the same (kind='answer')"
+        )
+    return documents
+
+
 def shaped_by(search: Search) -> tuple[object, ...] | None:
     """Public numbers that decide, with its filter, what a search finds in its documents.
 

@@ -164,7 +164,7 @@ class ServedRequest:
 
 
 def privacy(answer: PrivateAnswer) -> dict[str, Any]:
-    """The guarantee of an answer: public numbers, and what was released where that was reworded."""
+    """The guarantee of an answer: public numbers, its kind and its parts, and what was reworded."""
     numbers = ("epsilon", "delta", "rho", "agreeing", "agreeing_within")
-    words = ("stopped_by", "supported", "from_memory", "by", "released")
+    words = ("stopped_by", "supported", "from_memory", "by", "released", "kind", "parts")
     return {name: getattr(answer, name) for name in (*numbers, *words)}

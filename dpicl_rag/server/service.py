@@ -20,12 +20,13 @@ from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
-from dpicl_rag.requests import Request
+from dpicl_rag.requests import Kind, Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.views import answers_of, scope_view
+from dpicl_rag.surveys.releases import COUNTING
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 PUBLIC = "public"
@@ -56,6 +57,10 @@ class ServedCorpus:
     def all_units(self) -> Any:
         """Units that are counted and surveyed."""
         return self.documents if self.counted is None else self.counted
+
+    def for_kind(self, kind: Kind | None) -> Any:
+        """What a request of a kind is about."""
+        return self.all_units if kind in COUNTING else self.documents
 
 
 class Service:
@@ -163,7 +168,7 @@ class Service:
         """
         served = self.corpus(name, caller)
         if served is None:
-            whole = {"question": _conversation(request), "turns": ()}
+            whole = {"kind": "answer", "question": _conversation(request), "turns": ()}
             request = request.model_copy(update=whole)
         elif _is_clients_task(request.question):
             raise Refusal(
@@ -173,8 +178,10 @@ class Service:
                 code="client_task",
                 param="messages",
             )
-        documents = [] if served is None else served.documents
-        return self._llm(name, served, caller).begin(request, documents, on_progress=on_progress)
+        llm = self._llm(name, served, caller)
+        request = llm.settled(request)
+        documents = [] if served is None else served.for_kind(request.kind)
+        return llm.begin(request, documents, on_progress=on_progress)
 
     def run(self, name: str, caller: Caller, request: Request) -> ReleasedNumbers:
         """Count units. What it raises has spent nothing.
@@ -299,8 +306,9 @@ class Service:
         """Plan of a request to a corpus: its price by the public bound."""
         served = self.corpora[name]
         own = {**self._options, **served.settings, "ledger": self.ledger, "corpus": name}
-        documents = served.documents if request.kind == "answer" else served.all_units
-        return PrivateContextLLM(self._model, **own).plan(documents, request)
+        llm = PrivateContextLLM(self._model, **own)
+        request = llm.settled(request)
+        return llm.plan(served.for_kind(request.kind), request)
 
     def price(self, name: str) -> float:
         """Zcdp rho of one answer of a corpus, by the public bound."""

@@ -11,7 +11,12 @@ from dpicl_rag import _validate
 from dpicl_rag.prompts import plain
 from dpicl_rag.requests import Kind, Request
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.server.protocol.request_bodies import PublicText, remote_fields, with_fields
+from dpicl_rag.server.protocol.request_bodies import (
+    ANY_QUESTION,
+    PublicText,
+    remote_fields,
+    with_fields,
+)
 
 ASKED: tuple[Kind, ...] = ("answer", "count", "tally", "survey")
 """Kinds of requests that have a tool."""
@@ -58,8 +63,11 @@ class Arguments(BaseModel):
                 400, sentence if place else f"arguments: {sentence}", param=place
             ) from None
 
-    def request(self, kind: Kind) -> Request:
+    def request(self, kind: Kind | None) -> Request:
         """The request that these arguments make.
+
+        Args:
+            kind: That of the tool; None where its arguments or the question tell it.
 
         Raises:
             Refusal: The question has no words.
@@ -69,7 +77,7 @@ class Arguments(BaseModel):
             given["question"] = plain(given["question"])
             if not given["question"].strip():
                 raise Refusal(400, "the question is empty", param="question")
-        return Request.of(kind, **given)
+        return Request.of(**{"kind": kind, **given})
 
 
 ARGUMENTS: Mapping[Kind, type[Arguments]] = {
@@ -77,12 +85,12 @@ ARGUMENTS: Mapping[Kind, type[Arguments]] = {
         f"{kind.capitalize()}Arguments",
         Arguments,
         "question",
-        *remote_fields(kind),
+        *(("kind", *remote_fields(*ANY_QUESTION)) if kind == "answer" else remote_fields(kind)),
         required=() if kind == "survey" else ("question", "labels"),
     )
     for kind in ASKED
 }
-"""Arguments of the tool of each kind."""
+"""Arguments of the tool of each kind; that of answers takes any question."""
 
 
 class ToolResult(BaseModel):
@@ -101,16 +109,21 @@ class Cost(ToolResult):
 
 
 class AnswerResult(Cost):
-    """A private answer."""
+    """A private answer, or numbers as text and parts."""
 
     text: str
+    kind: str = Field(
+        description="What the question asked for: answer, count, tally or survey; person where it "
+        "was about one, and nothing is told."
+    )
+    parts: dict[str, Any] | None = Field(description="Numbers that the text has in words.")
     stopped_by: str = Field(description="end, length, budget or unavailable")
     supported: bool | None = Field(
         description="Whether the documents back it; where false the text says that they do not, or "
         "is the model's guess, as the owner chose."
     )
     by: str | None = Field(
-        description="agreement, tokens or memory; public where no document was asked: small talk"
+        description="agreement, tokens, counts or memory; public where no document was asked"
     )
     agreeing: int | None = Field(description="About how many units say so, by a noisy count.")
     agreeing_within: int | None

@@ -34,8 +34,8 @@ from dpicl_rag.server.tool_schemas import (
 
 INSTRUCTIONS = (
     "Private documents, asked under differential privacy. An answer or a number spends a budget "
-    "that does not come back: ask for what many documents state, in one whole question, and see "
-    "`budget` before a series. The same question again is free. No tool shows a document."
+    "that does not come back: ask what many documents state, or how many, in one whole question, "
+    "and see `budget` before a series. The same question again is free. No tool shows a document."
 )
 
 _SPENDS = ToolAnnotations(
@@ -128,14 +128,14 @@ class Tools:
             structuredContent=result.model_dump(mode="json"),
         )
 
-    def _served(self, kind: Kind, call: ToolCall, given: Arguments) -> ServedRequest:
+    def _served(self, kind: Kind | None, call: ToolCall, given: Arguments) -> ServedRequest:
         request, exchange = given.request(kind), call.exchange
         return ServedRequest(
             self._service, self._admission, given.corpus, call.caller, request, exchange
         )
 
     async def _ask(self, call: ToolCall, given: Arguments) -> dict[str, Any]:
-        answering = self._served("answer", call, given)
+        answering = self._served(None, call, given)
         async with answering.begun():
             async for piece in answering.news():
                 if isinstance(piece, float):
@@ -194,8 +194,9 @@ _KINDS = {
         _Kind(
             "ask",
             "Ask private documents",
-            "Answers a question with a fact that many private documents state. Spends budget. Not "
-            "for how many: count.",
+            "Answers any question: with a fact that many private documents state, how many say "
+            "something, which of several, or what they are about; it is seen in the question. "
+            "Spends budget.",
             ARGUMENTS["answer"],
             AnswerResult,
             _SPENDS,

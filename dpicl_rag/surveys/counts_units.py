@@ -1,27 +1,59 @@
-"""Methods that count units, ``count``, ``tally`` and ``survey``, and questions that need them."""
+"""Methods that take any question, ``ask``, and that count: ``count``, ``tally``, ``survey``."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.requests import VOTES, ReadBy, Request
+from dpicl_rag.requests import VOTES, Kind, ReadBy, Request
 from dpicl_rag.retrieval.retrievers import Documents
+from dpicl_rag.surveys.releases import Result
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 
 class CountsUnits(ABC):
-    """Public methods of a model that counts units."""
+    """Public methods of a model that counts units, and tells from a question whether to."""
 
     @abstractmethod
     def run(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None
     ) -> Any:
         """Run one request; see `PrivateContextLLM.run`."""
+
+    def ask(
+        self,
+        /,
+        question: str | None,
+        documents: Documents,
+        *,
+        kind: Kind | None = None,
+        on_progress: Progress | None = None,
+        **fields: Any,
+    ) -> Result:
+        """Ask any question: what is wanted is seen in it, which is public and costs nothing.
+
+        A fact is answered, as by ``answer``; "How many tenants complain?" is counted, "A refund, an
+        exchange or a repair?" tallied, "What do they complain about?" surveyed. To a question about
+        one person a fixed sentence says what can be asked, and is free.
+
+        Args:
+            question: Public text. None asks what the documents are about.
+            documents: As in ``answer``. A count is of all units that a search looks in.
+            kind: What to do all the same; the result says what was chosen (``result.kind``).
+            on_progress: As in ``answer``.
+            **fields: Of `Request`, such as ``turns`` or ``fresh``. Labels ask for a tally.
+
+        Raises:
+            ConfigurationError: A field does not fit the kind, or as in the method of the kind.
+            DPICLError: As in the method that the kind names.
+        """
+        kind = "survey" if kind is None and question is None else kind
+        request = Request.of(kind, question=question, **fields)
+        found: Result = self.run(request, documents, on_progress=on_progress)
+        return found
 
     def count(
         self,
@@ -144,30 +176,7 @@ class CountsUnits(ABC):
         found: PrivateSurvey = self.run(request, documents, on_progress=on_progress)
         return found
 
+    aask = in_worker(ask)
     acount = in_worker(count)
     atally = in_worker(tally)
     asurvey = in_worker(survey)
-
-
-# Questions for a number of units, which no unit could say. English.
-_UNITS = (
-    "people|persons|customers?|clients?|users?|patients?|threads?|tickets?|mails?|emails?|"
-    "messages?|documents?|records?|notes?|reports?|cases?|complaints?|orders?|employees?|members?|"
-    "others|of them"
-)
-_ASKS = re.compile(
-    rf"\bhow\s+many\s+(?:\w+\s+)?(?:{_UNITS})\b"
-    r"|\bwhat\s+(?:share|percentage|proportion|fraction|part)\s+of\b"
-    r"|\bhow\s+(?:often|common|frequent(?:ly)?)\b"
-    r"|\b(?:most|least)\s+(?:often|frequent(?:ly)?|common(?:ly)?)\b",
-    re.IGNORECASE,
-)
-
-
-def asks_number(question: str) -> bool:
-    """True of a question that asks how many units say something, or what most of them do.
-
-    Args:
-        question: Public text. "How many days does a refund take?" asks for a fact.
-    """
-    return _ASKS.search(question) is not None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any
+from typing import Any, ClassVar
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.rehearsal import Labelling, Reading
@@ -45,6 +45,8 @@ class PrivateCount:
             that could not was left out, which no interval covers.
         from_memory: Whether it was released before; its interval is of that time, and it is free.
     """
+
+    kind: ClassVar = "count"
 
     question: str
     yes: Estimate
@@ -90,6 +92,8 @@ class PrivateTally:
             hold noise alone.
         from_memory: Whether it was released before; it is free then.
     """
+
+    kind: ClassVar = "tally"
 
     question: str
     counts: Mapping[str, Estimate]
@@ -180,6 +184,8 @@ class PrivateSurvey:
         rho: zCDP rho that it cost every unit.
         from_memory: Whether it was released before; it is free then.
     """
+
+    kind: ClassVar = "survey"
 
     question: str | None
     themes: tuple[SurveyedTheme, ...]

@@ -23,6 +23,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.languages.request_kinds import unit_question
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
@@ -62,25 +63,28 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     """Count units that say yes; see `PrivateContextLLM.count` for errors.
 
     Args:
-        request: A question of yes or no.
+        request: A question of yes or no, or for how many, which each unit is asked by
+            `unit_question`.
         documents: Private.
         run: Reads them, and pays.
     """
     question = request.asked()
     run.prompt(question)  # a question without words is refused first
+    each = unit_question(question)
+    of_each = request.model_copy(update={"question": each})
     how = None if run.reader is not None else yes_or_no_of(run.model)
 
     def release() -> PrivateCount:
         if how is None:
-            counted = _counted(request, YES_OR_NO, documents, run, bins=1)
+            counted = _counted(of_each, YES_OR_NO, documents, run, bins=1)
             return PrivateCount(question, counted.estimates[0], *counted.cost)
-        reading = countable(how.reading(run.model, question), anyway=request.anyway)
+        reading = countable(how.reading(run.model, each), anyway=request.anyway)
         if reading is None:
-            labels, prompt, opinion = YES_OR_NO, run.prompt(question), says_first
+            labels, prompt, opinion = YES_OR_NO, run.prompt(each), says_first
         else:
-            labels, prompt = LABELS, how.prompt(run.model, question)
+            labels, prompt = LABELS, how.prompt(run.model, each)
             opinion = partial(says_yes, least=reading.least)
-        asked = _asked(request, labels, documents, run, prompt, opinion, count_plan)
+        asked = _asked(of_each, labels, documents, run, prompt, opinion, count_plan)
         counts = noisy_yes(asked.experts, asked.said, run.randomness, _names_in(question))
         noise, rate = asked.experts.mechanism, asked.experts.rate
         if reading is None:

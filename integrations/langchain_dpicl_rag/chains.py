@@ -15,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpicl_rag import framework_bridge
 from dpicl_rag.accounting import Stability
 from dpicl_rag.errors import ConfigurationError, DPICLError
-from dpicl_rag.framework_bridge import LLMArguments, PrivateCall, refuse, split_fields
+from dpicl_rag.framework_bridge import AskedFields, LLMArguments, PrivateCall, refuse, split_fields
 from dpicl_rag.loaders.framework_documents import as_library_documents
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.requests import AnswerFields
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
@@ -123,7 +122,7 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
         )
         asked = read_input(input, self.input_key, *self._beside())
         llm = self.llm if self.numbers else self.llm.for_strings()
-        fields = AnswerFields(**asked.fields, **fields)
+        fields = AskedFields(**asked.fields, **fields)
         return PrivateCall(llm, asked.question, self._documents(input), fields)
 
     def _beside(self) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from langchain_core.runnables.utils import AddableDict
 
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from dpicl_rag.framework_bridge import Conversation, refuse, split_fields
-from dpicl_rag.requests import AnswerFields, Turn
+from dpicl_rag.framework_bridge import AskedFields, Conversation, refuse, split_fields
+from dpicl_rag.requests import Turn
 from dpicl_rag.retrieval import Documents
 
 DOCUMENTS = "documents"
@@ -87,7 +87,7 @@ def unseal(value: Any) -> Any:
 
 def read_arguments(
     arguments: dict[str, Any], blocks: Sequence[str], *, allow_public: bool
-) -> tuple[Documents, AnswerFields]:
+) -> tuple[Documents, AskedFields]:
     """Documents of a model call, ready for the core, and fields of its question.
 
     Args:
@@ -117,6 +117,8 @@ def read_arguments(
             "documents into a prompt, or make the model with allow_public=True to let it answer "
             "without any"
         )
+    if allow_public:  # whether there is a document tells nothing, so the kind does not follow it
+        fields = {"kind": "answer", **fields}
     return blocks, fields
 
 

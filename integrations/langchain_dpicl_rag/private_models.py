@@ -33,6 +33,7 @@ from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.configuration import TEMPLATE
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.framework_bridge import (
+    AskedFields,
     Conversation,
     LLMArguments,
     PrivateCall,
@@ -42,7 +43,6 @@ from dpicl_rag.framework_bridge import (
     refuse_tools,
 )
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.requests import AnswerFields
 from dpicl_rag.results import PrivateAnswer
 from langchain_dpicl_rag.conversations import (
     DOCUMENTS,
@@ -182,7 +182,7 @@ class PrivateModel(BaseLanguageModel[Any]):
         documents, fields = read_arguments(
             arguments, asked.documents, allow_public=self.allow_public
         )
-        fields = AnswerFields(**asked.fields, **fields, stop=stop or ())
+        fields = AskedFields(**asked.fields, **fields, stop=stop or ())
         return PrivateCall(self.llm.for_strings(), asked.question, documents, fields)
 
 

@@ -27,6 +27,7 @@ from llama_index.core.llms.custom import CustomLLM
 
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
 from dpicl_rag.framework_bridge import (
+    AskedFields,
     Conversation,
     PrivateCall,
     core_of,
@@ -36,7 +37,7 @@ from dpicl_rag.framework_bridge import (
     split_fields,
 )
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.requests import AnswerFields, Turn
+from dpicl_rag.requests import Turn
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents
 from llama_index_dpicl_rag.recorder import Recorder, Unrecorded
@@ -296,7 +297,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
         else:
             said = conversation.fields
             question = self._llm.whole_question(conversation.question, said["turns"])
-            asked = AnswerFields(system=said["system"], **asked)
+            asked = AskedFields(system=said["system"], **asked)
         return _Chat(messages, self, self._prompt(question, found, asked))
 
     chat, achat, stream_chat, astream_chat = _CHAT.methods(
@@ -306,12 +307,12 @@ class PrivateLLM(Unrecorded, CustomLLM):
         "``stream_chat`` with each piece drawn in a worker thread.",
     )
 
-    def _prompt(self, prompt: str, documents: Documents, fields: AnswerFields) -> _Completion:
+    def _prompt(self, prompt: str, documents: Documents, fields: AskedFields) -> _Completion:
         return _Completion(prompt, PrivateCall(self._llm, prompt, documents, fields))
 
     def _read(
         self, documents: Documents | None, arguments: dict[str, Any]
-    ) -> tuple[Documents, AnswerFields]:
+    ) -> tuple[Documents, AskedFields]:
         """Documents of a call, and fields of its question."""
         fields, unknown = split_fields(arguments)
         refuse_arguments(unknown)
@@ -323,7 +324,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
                 "take llm.as_query_engine(index) in the place of an engine or an agent that writes "
                 "documents into a prompt, or set allow_public=True where every prompt is public"
             )
-        return [], fields
+        return [], {"kind": "answer", **fields}
 
 
 def _conversation(messages: Sequence[ChatMessage]) -> Conversation:

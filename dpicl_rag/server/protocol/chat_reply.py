@@ -140,7 +140,6 @@ class ChatRequest(request_bodies.Body):
         limits = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
         most = min(limits, default=None)
         return Request.of(
-            "answer",
             question=question,
             turns=turns,
             system=system,

@@ -22,9 +22,14 @@ _LOCAL = frozenset({"method", "vocabulary", "votes", "threshold"})
 _LIMITED: dict[str, Any] = {
     "question": Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION)],
     "labels": Annotated[list[PublicText], Field(max_length=256)],
+    "kind": Literal["answer", "count", "tally", "survey"],
 }
 
 B = TypeVar("B", bound=BaseModel)
+
+
+ANY_QUESTION: tuple[Kind, ...] = ("answer", "count", "tally", "survey")
+"""Kinds that a question may turn out to be of."""
 
 
 def remote_fields(*kinds: Kind) -> list[str]:
@@ -85,7 +90,7 @@ class _Extension(BaseModel):
 if TYPE_CHECKING:
     Extension = _Extension
 else:
-    Extension = with_fields("Extension", _Extension, *remote_fields("answer"))
+    Extension = with_fields("Extension", _Extension, "kind", *remote_fields(*ANY_QUESTION))
 
 
 def with_other_fields(

@@ -194,7 +194,6 @@ class ResponseRequest(request_bodies.Body):
         instruction = "\n".join(told) or None
         most = self.max_output_tokens
         return Request.of(
-            "answer",
             question=question,
             turns=turns,
             system=instruction,

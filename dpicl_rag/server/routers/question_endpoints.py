@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 
@@ -17,7 +17,12 @@ from dpicl_rag.server.dependencies import Asking, ServerParts, Using
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.protocol import chat_reply, response_reply
 from dpicl_rag.server.protocol.chat_reply import ChatRequest
-from dpicl_rag.server.protocol.request_bodies import PublicText, remote_fields, with_fields
+from dpicl_rag.server.protocol.request_bodies import (
+    LONGEST_QUESTION,
+    PublicText,
+    remote_fields,
+    with_fields,
+)
 from dpicl_rag.server.protocol.response_reply import ResponseRequest
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.served_request import ServedRequest
@@ -112,6 +117,22 @@ async def plan(model: PublicText, parts: Using, caller: Asking) -> dict[str, Any
         "delta": survey.delta,
         "rho": survey.rho,
     }
+
+
+@router.get("/v1/plan")
+async def plan_of_question(
+    model: PublicText,
+    question: Annotated[str, Query(min_length=1, max_length=LONGEST_QUESTION)],
+    parts: Using,
+    caller: Asking,
+    kind: Literal["answer", "count", "tally", "survey"] | None = None,
+) -> dict[str, Any]:
+    """What is done with a question, and what it costs at most; free, and no document is asked."""
+    parts.service.counted_corpus(model, caller)
+    request = Asked.of(kind, question=question).settled()
+    told = {"model": model, "question": question, "kind": request.kind}
+    labels = {"labels": request.labels} if request.labels else {}
+    return {**told, **labels, **parts.service.plan(model, request).as_dict()}
 
 
 # The Model Context Protocol over streamable HTTP describes itself. No GET: the server has nothing
