@@ -125,6 +125,7 @@ def ask(
             "by": answer.by,
             "agreeing": answer.agreeing,
             "agreeing_within": answer.agreeing_within,
+            "parts": answer.parts_as_dicts(),
             "released": answer.released,
         }
         console.write_json({"answer": answer.text, **cost_of(answer), **end})

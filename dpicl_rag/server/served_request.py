@@ -167,4 +167,5 @@ def privacy(answer: PrivateAnswer) -> dict[str, Any]:
     """The guarantee of an answer: public numbers, and what was released where that was reworded."""
     numbers = ("epsilon", "delta", "rho", "agreeing", "agreeing_within")
     words = ("stopped_by", "supported", "from_memory", "by", "released")
-    return {name: getattr(answer, name) for name in (*numbers, *words)}
+    found = {name: getattr(answer, name) for name in (*numbers, *words)}
+    return {**found, "parts": answer.parts_as_dicts()}

@@ -100,6 +100,21 @@ class Cost(ToolResult):
     from_memory: bool = Field(description="Whether it was released before, and is free now.")
 
 
+class Range(ToolResult):
+    """A noisy count; the true one is from low to high, 95 times in 100."""
+
+    units: int
+    low: int
+    high: int
+
+
+class AnswerPart(ToolResult):
+    """An item of a list, or a word of a reason."""
+
+    text: str
+    count: Range | None = Field(description="About how many units gave it; null: not counted.")
+
+
 class AnswerResult(Cost):
     """A private answer."""
 
@@ -114,15 +129,11 @@ class AnswerResult(Cost):
     )
     agreeing: int | None = Field(description="About how many units say so, by a noisy count.")
     agreeing_within: int | None
+    parts: list[AnswerPart] = Field(
+        description="All items that enough units gave, of a list or a reason; the most frequent "
+        "first."
+    )
     released: str | None = Field(description="What was released, where the text is that reworded.")
-
-
-class Range(ToolResult):
-    """A noisy count; the true one is from low to high, 95 times in 100."""
-
-    units: int
-    low: int
-    high: int
 
 
 class Part(ToolResult):

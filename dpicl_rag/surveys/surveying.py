@@ -20,6 +20,7 @@ from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.requests import Request
+from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents, ThresholdRetriever, vectors_of
@@ -28,7 +29,7 @@ from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, UnitVectors, neares
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid
 from dpicl_rag.surveys.count_plans import ThemeCounts, survey_plan, tally_search
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
-from dpicl_rag.surveys.survey_results import Estimate, PrivateSurvey, SurveyedTheme
+from dpicl_rag.surveys.survey_results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.vocabulary import Theme, Vocabulary, nearest_words, packaged_words, themes_of
 
 NEAR = 0.2
