@@ -35,7 +35,13 @@ from dpicl_rag.requests import AnswerFields, Kind, Request, Turn
 from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_name_of
 from dpicl_rag.surveys.counts_units import CountsUnits
-from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.summaries import plan_of_summary, summarise_units
+from dpicl_rag.surveys.survey_results import (
+    PrivateCount,
+    PrivateSummary,
+    PrivateSurvey,
+    PrivateTally,
+)
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
 from dpicl_rag.surveys.tallies import count_units, plan_of_count, plan_of_tally, tally_units
 
@@ -47,7 +53,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey
+Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary
 """What a request is answered with: a DP output, and public numbers."""
 
 Planned = tuple[Plan[Any], int | None]
@@ -71,6 +77,7 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "count": _under_terms(count_units),
     "tally": _under_terms(tally_units),
     "survey": _under_terms(survey_units),
+    "summary": _under_terms(summarise_units),
 }
 _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "answer": plan_of_answer,
@@ -78,6 +85,7 @@ _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "count": _under_terms(plan_of_count),
     "tally": _under_terms(plan_of_tally),
     "survey": _under_terms(plan_of_survey),
+    "summary": _under_terms(plan_of_summary),
 }
 
 
@@ -203,7 +211,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
     def run(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None
     ) -> Result:
-        """Ask for an answer, a label, a count, a tally or a survey.
+        """Ask for an answer, a label, a count, a tally, a survey or a summary.
 
         Args:
             request: Public; see `Request`.

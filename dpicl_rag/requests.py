@@ -23,7 +23,7 @@ from dpicl_rag import _validate
 from dpicl_rag.configuration import MethodName
 from dpicl_rag.errors import ConfigurationError
 
-Kind = Literal["answer", "label", "count", "tally", "survey"]
+Kind = Literal["answer", "label", "count", "tally", "survey", "summary"]
 """What is asked for."""
 
 ReadBy = Literal["model", "vectors"]
@@ -145,6 +145,7 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "label": ("question", "labels", "method"),
     "count": ("question", "sample", "anyway", "fresh"),
     "tally": ("question", "labels", "most", "by", "sample", "anyway", "fresh"),
+    "summary": ("question", "vocabulary", "fresh"),
     "survey": ("question", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
 }
 """The fields of each kind."""

@@ -68,7 +68,12 @@ class Prose:
             total: Number of all.
             others: Number of those that are about none of them.
         """
-        whole = {} if total is None else {"total": self._number(total.units)}
+        counts = list(counts)
+        whole: dict[str, str] = {}
+        if total is not None:
+            # By their noise a part may be larger than the whole; then both may be the larger.
+            most = max(total.units, *(one.units for _, one in counts), 0)
+            whole = {"total": self._number(most)}
         parts: list[str] = []
         for name, count in counts:
             shown = self._filled("quoted", name=name) if how == "said" else name

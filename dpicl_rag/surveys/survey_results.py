@@ -225,6 +225,94 @@ class PrivateSurvey:
         return notebook_bars(self.question or "", {**counts, "others": self.others}, rows)
 
 
+@dataclass(frozen=True, slots=True)
+class SummarisedTheme(SurveyedTheme):
+    """A theme of a summary.
+
+    Attributes:
+        agreed: Words on which many of its units agree, the most frequent first, with about how many
+            give each; empty where too few do, or none was asked.
+        sentence: A public model's sentence of these words; None where it wrote none.
+    """
+
+    agreed: Mapping[str, Estimate]
+    sentence: str | None
+
+    @property
+    def title(self) -> str:
+        """The words that its units agree on, or its public ones where there are none."""
+        return ", ".join(list(self.agreed)[:_TITLE]) or self.name
+
+
+_TITLE = 3  # words of a title
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateSummary:
+    """A summary of the units of a corpus: themes with shares, and what units of the largest say.
+
+    Attributes:
+        question: What was asked, if anything.
+        themes: The theme of most units first.
+        others: How many units are of none of them.
+        total: About how many units there are.
+        smallest: Words that fewer units are near to were hardly ever shown.
+        epsilon: The summary is (epsilon, delta)-DP for every privacy unit.
+        delta: See ``epsilon``.
+        rho: zCDP rho that it cost any unit at most.
+        from_memory: Whether it was released before; it is free then.
+    """
+
+    question: str | None
+    themes: tuple[SummarisedTheme, ...]
+    others: Estimate
+    total: Estimate
+    smallest: int
+    epsilon: float
+    delta: float
+    rho: float
+    from_memory: bool = False
+
+    @property
+    def shares(self) -> list[Share]:
+        """The part of each theme in all units."""
+        return [Share.of(theme.units, self.total) for theme in self.themes]
+
+    @property
+    def text(self) -> str:
+        """Sentences in the question's language, the theme of most units first.
+
+        Themes that may be of no unit at all, by their intervals, are left out.
+        """
+        prose = prose_for(self.question)
+        seen = [one for one in self.themes if one.units.low > 0]
+        listed = [(one.title, one.units) for one in seen[:_SUMMARISED]]
+        told = [prose.counts("about", listed, self.total, self.others)]
+        told += [f"{one.sentence}." for one in self.themes if one.sentence]
+        return " ".join([*told, prose.number("smallest", self.smallest)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its numbers, for JSON."""
+        each = zip(self.themes, self.shares, strict=True)
+        parts = [{"title": one.title, **asdict(one), "share": asdict(own)} for one, own in each]
+        return {
+            "text": self.text,
+            "parts": parts,
+            "others": asdict(self.others),
+            "total": asdict(self.total),
+            "smallest": self.smallest,
+            "from_memory": self.from_memory,
+            **cost_of(self),
+        }
+
+    def _repr_html_(self) -> str:
+        counts = {theme.title: theme.units for theme in self.themes[:LISTED]}
+        rows = privacy_rows(self.epsilon, self.delta, self.rho)
+        return notebook_bars(self.text, {**counts, "others": self.others}, rows)
+
+
+_SUMMARISED = 8  # themes that a summary tells in words
+
 _WIDTH = 240  # pixels of the longest interval
 
 
