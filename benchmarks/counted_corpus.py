@@ -16,7 +16,7 @@ from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.rehearsal import yes_or_no_of
-from dpicl_rag.surveys.survey_results import Estimate
+from dpicl_rag.results import Estimate
 
 
 @dataclass(frozen=True, slots=True)

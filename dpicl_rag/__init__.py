@@ -52,7 +52,12 @@ if TYPE_CHECKING:
         ThresholdRetriever,
         TopKRetriever,
     )
-    from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+    from dpicl_rag.surveys.survey_results import (
+        PrivateCount,
+        PrivateSummary,
+        PrivateSurvey,
+        PrivateTally,
+    )
 
 __getattr__, __dir__ = importing(
     __name__,
@@ -82,7 +87,7 @@ __getattr__, __dir__ = importing(
         "results": "PrivateAnswer PrivateLabel",
         "retrieval": "CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
         "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
-        "surveys.survey_results": "PrivateCount PrivateSurvey PrivateTally",
+        "surveys.survey_results": "PrivateCount PrivateSummary PrivateSurvey PrivateTally",
     },
 )
 
@@ -122,6 +127,7 @@ __all__ = [
     "PrivateCount",
     "PrivateLabel",
     "PrivateStream",
+    "PrivateSummary",
     "PrivateSurvey",
     "PrivateTally",
     "PrivateThresholdRetriever",

@@ -165,7 +165,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
     def run(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None
     ) -> Result:
-        """Ask for an answer, a label, a count, a tally or a survey.
+        """Ask for an answer, a label, a count, a tally, a survey or a summary.
 
         Args:
             request: Public; see `Request`. One without a kind is of that which its question tells.
@@ -189,7 +189,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
     def begin(
         self, request: Request, documents: Documents, *, on_progress: Progress | None = None
     ) -> PrivateStream:
-        """Begin an answer to a request; see ``stream``. Numbers come whole, as text with parts."""
+        """Begin an answer to a request; see ``stream``. What is counted comes whole."""
         return begin(request, documents, self._run(request, on_progress))
 
     def answer(

@@ -22,20 +22,10 @@ from pydantic import (
 from dpicl_rag import _validate
 from dpicl_rag.configuration import MethodName
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.languages.request_kinds import AskedKind, asked_for, labels_in
+from dpicl_rag.languages.request_kinds import asked_for, labels_in
 
-Kind = Literal["answer", "label", "count", "tally", "survey", "person"]
+Kind = Literal["answer", "label", "count", "tally", "survey", "summary", "person"]
 """What is asked for. About one person nothing is: a fixed sentence says so, and is free."""
-
-_RELEASED: Mapping[AskedKind, Kind] = {
-    "answer": "answer",
-    "count": "count",
-    "tally": "tally",
-    "summary": "survey",
-    "survey": "survey",
-    "person": "person",
-}
-"""What answers each kind of question."""
 
 ReadBy = Literal["model", "vectors"]
 """What reads units for a tally or a survey."""
@@ -160,10 +150,10 @@ class Request(BaseModel):
             if (value := getattr(self, name)) != type(self).model_fields[name].default
         }
         told = asked_for(self.question or "")
-        kind = self._settled_by(given.keys() - {"fresh", *CONVERSATION}) or _RELEASED[told.kind]
+        kind = self._settled_by(given.keys() - {"fresh", *CONVERSATION}) or told.kind
         if kind == "tally":
             given.setdefault("labels", told.labels or labels_in(self.question or ""))
-        if kind == "survey" and told.of_all:
+        if kind in ("survey", "summary") and told.of_all:
             given["question"] = None
         others = {name for name in CONVERSATION if name not in FIELDS[kind]}
         return Request.of(kind, **{name: given[name] for name in given.keys() - others})
@@ -196,6 +186,7 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "label": ("question", "labels", "method"),
     "count": ("question", "sample", "anyway", "fresh"),
     "tally": ("question", "labels", "most", "by", "sample", "anyway", "fresh"),
+    "summary": ("question", "vocabulary", "fresh"),
     "survey": ("question", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
     "person": ("question", "turns", "system", "max_tokens", "stop", "fresh"),
 }

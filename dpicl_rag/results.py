@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 StoppedBy = Literal["end", "length", "budget", "unavailable"]
 """The end of an answer: the model's end token or a stop string, ``max_tokens``, the budget, or an
@@ -20,6 +21,106 @@ document was asked (small talk, and what is about one person), or units were cou
 
 UNSUPPORTED = "The documents do not say."
 """Takes the place of an answer that they do not support, where that was asked for."""
+
+
+class Noise(Protocol):
+    """Noise on a count, as far as its interval follows from it."""
+
+    @property
+    def sigma(self) -> float:
+        """Its standard deviation."""
+        ...
+
+    def least(self, probability: float) -> int:
+        """The least number that it reaches with such a probability at most."""
+        ...
+
+
+_OUTSIDE = 0.05
+INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
+
+
+def within(noise: Noise) -> int:
+    """A count with such noise is no further from the true one than this, 95 times in 100."""
+    return noise.least(_OUTSIDE / 2) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """About how many units, by a noisy count. Public.
+
+    Attributes:
+        units: The estimate, at least 0.
+        low: The true number is at least this and at most ``high``, 95 times in 100. Noise is all
+            that this covers, and the sample where there is one; of a count what a model misreads,
+            too, where its rehearsal tells how often.
+        high: See ``low``.
+    """
+
+    units: int
+    low: int
+    high: int
+
+    @staticmethod
+    def of(noisy: int, noise: Noise, rate: float = 1.0) -> Estimate:
+        """The estimate that a noisy count gives.
+
+        Args:
+            noisy: As it was released.
+            noise: On it.
+            rate: Public probability with which a unit was asked, by a coin of its own.
+        """
+        if rate == 1:
+            reach = float(within(noise))
+        else:
+            # Coins of the units that say so, of which there may be more than were counted.
+            asked = max(0.0, noisy + INTERVAL * noise.sigma)
+            reach = INTERVAL * math.sqrt(noise.sigma**2 + asked * (1 - rate))
+        low, high = math.floor((noisy - reach) / rate), math.ceil((noisy + reach) / rate)
+        return Estimate(max(0, round(noisy / rate)), max(0, low), max(0, high))
+
+    def __str__(self) -> str:
+        return f"about {self.units:,} ({self.low:,} to {self.high:,})"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of all units that were counted, 0 to 1. Public.
+
+    Attributes:
+        part: The estimate.
+        low: The true part is at least this and at most ``high``, 90 times in 100 and more: one
+            interval for the count and one for the total.
+        high: See ``low``.
+    """
+
+    part: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(count: Estimate, total: Estimate) -> Share:
+        """The share of a count in a total."""
+        if not total.units:
+            return Share(0.0, 0.0, 1.0)
+        low = count.low / max(1, total.high)
+        high = count.high / max(1, total.low)
+        return Share(min(1.0, count.units / total.units), min(1.0, low), min(1.0, high))
+
+    def __str__(self) -> str:
+        return f"{self.part:.0%} ({self.low:.0%} to {self.high:.0%})"
+
+
+class AnswerPart(NamedTuple):
+    """A key of an answer that enough units gave. Public.
+
+    Attributes:
+        text: The key, such as an item of a list.
+        count: About how many units gave it; None where that was not counted.
+    """
+
+    text: str
+    count: Estimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +145,13 @@ class PrivateAnswer:
         by: How it came about; None where nothing was released.
         agreeing: About how many documents say so, by a noisy count; None where none was taken.
         agreeing_within: That number is nearer than this to the true one, 95 times in 100.
+        parts: All items of a list, or words of a reason, that enough units gave, the most frequent
+            first, each with its count. One that is just above the threshold is more often counted
+            too high than too low. Empty of other answers, and of those from memory.
         question: What was asked, in whole words where it followed on others.
-        kind: What the question asked for: an answer, or a ``count``, a ``tally`` or a ``survey`` of
+        kind: What the question asked for: an answer, or a ``count``, ``tally``, ``survey`` or ``summary`` of
             units; ``person`` where it was about one, and nothing is told.
-        parts: Numbers that the text has in words, by name; None of a fact.
+        numbers: What the text has in words, by name; None of a fact.
         released: What was released, where ``text`` is that in a reader's words (``polish``); it is
             what documents support. None where ``text`` is what was released.
     """
@@ -65,10 +169,11 @@ class PrivateAnswer:
     by: ReleasedBy | None = None
     agreeing: int | None = None
     agreeing_within: int | None = None
+    parts: tuple[AnswerPart, ...] = ()
     released: str | None = None
     question: str = ""
     kind: str = "answer"
-    parts: Mapping[str, Any] | None = None
+    numbers: Mapping[str, Any] | None = None
 
     def polished(self, polish: Callable[[str], str]) -> PrivateAnswer:
         """The same in other words, with what was released beside them.
@@ -91,10 +196,17 @@ class PrivateAnswer:
             from_memory=all(one.from_memory for one in every),
         )
 
+    def parts_as_dicts(self) -> list[dict[str, Any]]:
+        """Its parts, for JSON."""
+        return [
+            {"text": text, "count": None if count is None else asdict(count)}
+            for text, count in self.parts
+        ]
+
     def public_numbers(self) -> dict[str, Any]:
         """Public numbers that may stand beside the text, none of which counts inputs.
 
-        With the question, and ``released`` and ``parts`` where there are any.
+        With the question, and ``released`` and ``numbers`` where there are any.
         """
         numbers = {
             "question": self.question,
@@ -108,8 +220,9 @@ class PrivateAnswer:
             "by": self.by,
             "agreeing": self.agreeing,
             "agreeing_within": self.agreeing_within,
+            "parts": self.parts_as_dicts(),
         }
-        beside = {"released": self.released, "parts": self.parts}
+        beside = {"released": self.released, "numbers": self.numbers}
         return {**numbers, **{name: one for name, one in beside.items() if one is not None}}
 
     def _repr_html_(self) -> str:
@@ -121,6 +234,7 @@ class PrivateAnswer:
         rows = [("supported", grounds)]
         if self.agreeing is not None:
             rows.append(("agreeing", f"about {self.agreeing} (\u00b1{self.agreeing_within})"))
+        rows += [(one.text, str(one.count or "not counted")) for one in self.parts]
         if self.released is not None:
             rows.append(("released", self.released))
         rows += privacy_rows(self.epsilon, self.delta, self.rho)

@@ -33,6 +33,7 @@ from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.languages import says_nothing
+from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.prompts import plain
@@ -236,11 +237,22 @@ class _Finish:
             by=by,
             agreeing=None if agreed is None else agreed.count,
             agreeing_within=None if agreed is None else agreed.within,
+            parts=tuple(self.whole.parts) if self.whole and supported else (),
             recalled=self.recalled,
         )
         if self.keep is not None and supported:
             # Where no whole answers are counted, that one was drawn tells nothing.
             self.keep(answer, by == "tokens" and self.config.agreement != "off")
-        if self.polish is None or not whole or text in ("", UNSUPPORTED):
-            return answer
-        return answer.polished(self.polish)
+        if self.polish is not None and whole and text not in ("", UNSUPPORTED):
+            answer = answer.polished(self.polish)
+        return _counts_told(answer, self.question)
+
+
+def _counts_told(answer: PrivateAnswer, question: str) -> PrivateAnswer:
+    """The same with the counts of its parts in words, which were released with them."""
+    if not answer.parts:
+        return answer
+    prose = prose_for(question)
+    counts = [(part.text, part.count) for part in answer.parts if part.count is not None]
+    told = prose.counts("named", counts) if counts else prose.sentence("uncounted")
+    return replace(answer, text=f"{answer.text} {told}")

@@ -32,6 +32,10 @@ _MOSTLY = 0.9
 
 _REACH = 5  # sigmas of the top count that are looked at; more are of no weight
 
+_LISTED = 3
+"""Keys of a unit, from which they are items of a list: an early count would tell only those that
+nearly as many name as the most frequent one, and all are asked for."""
+
 _FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tried
 
 
@@ -194,6 +198,8 @@ class Ladder:
         if count < self.least:
             return ()
         (last,) = self.steps
+        if last.keys >= _LISTED:
+            return self.steps
         low = NoisyCount(count, self.top.noise.sigma).low
         given = self.stability, self.adjacency, self.gaussian
         if self.single:

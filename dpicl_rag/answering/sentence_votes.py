@@ -264,6 +264,26 @@ def _vote_of_note(notes: Sequence[str], at: int, question: Question) -> Sentence
     return vote_for(sentence, question.text, question.form) if sentence.strip() else None
 
 
+def votes_of_notes(
+    question: Question, notes: Sequence[Sequence[str]], passages: Sequence[Sequence[str]]
+) -> list[SentenceVote | None]:
+    """The votes of a reader's notes for keys that its unit states. Private.
+
+    Args:
+        question: What is asked.
+        notes: One a unit at most.
+        passages: What the reader was given of each unit.
+    """
+    keys = answer_keys(question.text)
+
+    def vote(note: Sequence[str], own: Sequence[str]) -> SentenceVote | None:
+        said = first_sentence(note[0]) if note else ""
+        found = vote_for(said, question.text, question.form, by_parts=True)
+        return None if found is None else _Document.of(own, keys).carries(found)
+
+    return [vote(note, own) for note, own in zip(notes, passages, strict=True)]
+
+
 def naming(
     rows: SpeakingRows,
     *,

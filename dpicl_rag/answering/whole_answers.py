@@ -24,6 +24,7 @@ from dpicl_rag.mechanisms.privacy_filters import AnswerFilter
 from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Mechanism
+from dpicl_rag.results import AnswerPart
 
 SentenceVotes = Callable[[int, Sequence[int], int], Sequence[SentenceVote | None]]
 """The votes for the next sentence: its number, the tokens released before, most of its tokens."""
@@ -53,7 +54,7 @@ def whole_answer(
         lead=question.prompt.lead,
         sentences=config.sentences,
         most=config.max_tokens,
-        several=(question.keys_counted or 1) > 1,
+        keys=question.keys_counted or 1,
         # Of experts that cannot carry a word, what is drawn would be refused.
         only_agreement=plan.only_agreement
         or (config.unsupported == "refuse" and experts.mechanism.rho == 0),
@@ -84,11 +85,13 @@ class WholeAnswer:
         lead: What stands before the first sentence.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
-        several: Whether all keys that are released are the answer, as of a list; else the largest.
+        keys: Of one unit, at most. Of several all that are released are the answer, as of a list;
+            else the largest.
         only_agreement: Whether no token is drawn where experts do not agree.
 
     Attributes:
         agreed: The first sentence and its count, once it is released. Public.
+        parts: Keys that are released, of units that may have several; the largest count first.
         only_agreement: See above.
     """
 
@@ -102,10 +105,11 @@ class WholeAnswer:
         lead: str,
         sentences: int,
         most: int,
-        several: bool,
+        keys: int,
         only_agreement: bool,
     ) -> None:
         self.agreed: Agreed | None = None
+        self.parts: list[AnswerPart] = []
         self.only_agreement = only_agreement
         self._ladder = ladder
         self._spend = spend
@@ -114,7 +118,7 @@ class WholeAnswer:
         self._lead = lead
         self._sentences = sentences
         self._most = most
-        self._several = several
+        self._keys = keys
 
     def __repr__(self) -> str:
         return "WholeAnswer(<private>)"
@@ -135,8 +139,13 @@ class WholeAnswer:
             if not found:
                 return
             self.agreed = self.agreed or found[0]
+            if self._keys > 1:
+                self.parts += map(self._part, found)
             lead = " " if at else self._lead
-            text = f"{lead}{self._show([one.key for one in found])}{_END}"
+            keys = [one.key for one in found]
+            while len(keys) > 1 and len(tokenizer.encode(", ".join(keys))) > left:
+                del keys[-1]  # a list that is too long ends with a whole item
+            text = f"{lead}{self._show(keys)}{_END}"
             tokens = tokenizer.encode(text)[:left]
             released += tokens
             yield from tokens
@@ -168,7 +177,12 @@ class WholeAnswer:
         if not self._spend.can_count(step.rho):
             return []
         agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
-        return agreed if self._several else agreed[:1]
+        return agreed if self._keys > 1 else agreed[:1]
+
+    def _part(self, agreed: Agreed) -> AnswerPart:
+        """A key with its count; without one where a coin chose which key of a unit counts."""
+        every = all(step.keys >= self._keys for step in self._ladder.counts)
+        return AnswerPart(agreed.key, agreed.estimate if every else None)
 
     def _paid(
         self, rho: float, held: Sequence[Sequence[str]], delta: float = 0.0

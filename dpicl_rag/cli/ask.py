@@ -296,7 +296,8 @@ def classify_image(
 def _answer_as_dict(answer: PrivateAnswer) -> dict[str, Any]:
     names = ("tokens", "stopped_by", "supported", "from_memory", "recalled", "by", "agreeing")
     beside = {name: getattr(answer, name) for name in (*names, "agreeing_within", "released")}
-    return {"kind": answer.kind, "answer": answer.text, **cost_of(answer), **beside}
+    told = {"kind": answer.kind, "answer": answer.text, **cost_of(answer)}
+    return {**told, **beside, "parts": answer.parts_as_dicts()}
 
 
 def _ask_units(

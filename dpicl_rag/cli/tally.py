@@ -25,13 +25,9 @@ from dpicl_rag.requests import Request
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.private_context_llm import PrivateContextLLM
+    from dpicl_rag.results import Estimate
     from dpicl_rag.stores.chroma import ChromaCollection
-    from dpicl_rag.surveys.survey_results import (
-        Estimate,
-        PrivateCount,
-        PrivateSurvey,
-        PrivateTally,
-    )
+    from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 _RELEASED = "interrupted; a count that was drawn is paid for"
 _BAR = 30  # characters of the longest bar
@@ -287,7 +283,7 @@ def print_plan_of_numbers(
         as_json: Print numbers.
     """
     from dpicl_rag.answering.labels import most_label_tokens
-    from dpicl_rag.surveys.survey_results import within
+    from dpicl_rag.results import within
 
     with planning_model(config, reader) as llm:
         plan = llm.plan((), request)

@@ -12,6 +12,7 @@ from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, TruncatedGeometric
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.results import Estimate
 
 # Of one key. Noise of less has tens of thousands of values, for no benefit.
 _LEAST_EPSILON = 1e-3
@@ -30,6 +31,12 @@ class Agreed:
     key: str
     count: int
     within: int
+
+    @property
+    def estimate(self) -> Estimate:
+        """About how many hold it."""
+        numbers = (self.count, self.count - self.within, self.count + self.within)
+        return Estimate(*(max(0, number) for number in numbers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,5 +166,6 @@ class ServedRequest:
 def privacy(answer: PrivateAnswer) -> dict[str, Any]:
     """The guarantee of an answer: public numbers, its kind and its parts, and what was reworded."""
     numbers = ("epsilon", "delta", "rho", "agreeing", "agreeing_within")
-    words = ("stopped_by", "supported", "from_memory", "by", "released", "kind", "parts")
-    return {name: getattr(answer, name) for name in (*numbers, *words)}
+    words = ("stopped_by", "supported", "from_memory", "by", "released", "kind", "numbers")
+    found = {name: getattr(answer, name) for name in (*numbers, *words)}
+    return {**found, "parts": answer.parts_as_dicts()}

@@ -108,6 +108,21 @@ class Cost(ToolResult):
     from_memory: bool = Field(description="Whether it was released before, and is free now.")
 
 
+class Range(ToolResult):
+    """A noisy count; the true one is from low to high, 95 times in 100."""
+
+    units: int
+    low: int
+    high: int
+
+
+class AnswerPart(ToolResult):
+    """An item of a list, or a word of a reason."""
+
+    text: str
+    count: Range | None = Field(description="About how many units gave it; null: not counted.")
+
+
 class AnswerResult(Cost):
     """A private answer, or numbers as text and parts."""
 
@@ -116,7 +131,7 @@ class AnswerResult(Cost):
         description="What the question asked for: answer, count, tally or survey; person where it "
         "was about one, and nothing is told."
     )
-    parts: dict[str, Any] | None = Field(description="Numbers that the text has in words.")
+    numbers: dict[str, Any] | None = Field(description="What the text has in words.")
     stopped_by: str = Field(description="end, length, budget or unavailable")
     supported: bool | None = Field(
         description="Whether the documents back it; where false the text says that they do not, or "
@@ -127,15 +142,11 @@ class AnswerResult(Cost):
     )
     agreeing: int | None = Field(description="About how many units say so, by a noisy count.")
     agreeing_within: int | None
+    parts: list[AnswerPart] = Field(
+        description="All items that enough units gave, of a list or a reason; the most frequent "
+        "first."
+    )
     released: str | None = Field(description="What was released, where the text is that reworded.")
-
-
-class Range(ToolResult):
-    """A noisy count; the true one is from low to high, 95 times in 100."""
-
-    units: int
-    low: int
-    high: int
 
 
 class Part(ToolResult):

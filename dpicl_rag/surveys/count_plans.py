@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
@@ -14,7 +14,7 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.mechanisms.private_counts import Histogram
+from dpicl_rag.mechanisms.private_counts import Agreement, Histogram
 from dpicl_rag.retrieval.retrievers import Documents, PoissonSampledRetriever, all_units
 from dpicl_rag.retrieval.search import Search
 
@@ -172,7 +172,11 @@ class ThemeCounts:
 
 
 def survey_plan(
-    config: PrivacyConfig, words: int, votes: int, search_rho: float = 0.0
+    config: PrivacyConfig,
+    words: int,
+    votes: int,
+    search_rho: float = 0.0,
+    rho: float | None = None,
 ) -> Plan[ThemeCounts]:
     """The plan of a survey.
 
@@ -181,6 +185,7 @@ def survey_plan(
         words: How many the vocabulary has.
         votes: Words that one unit votes for.
         search_rho: zCDP rho that finding the units costs any of them.
+        rho: zCDP rho of the whole; that of epsilon and delta if None.
 
     Raises:
         ConfigurationError: A number is out of range, or the settings ask for individual accounting:
@@ -191,7 +196,7 @@ def survey_plan(
     _require_single_units(config)
     if votes >= words:
         raise ConfigurationError("a unit votes for fewer words than the vocabulary has")
-    rho = epsilon_to_rho(config.epsilon, config.delta)
+    rho = epsilon_to_rho(config.epsilon, config.delta) if rho is None else rho
     counts = rho - search_rho
     for_words = SHARES.survey_words * counts
     within = partial(
@@ -215,6 +220,62 @@ def survey_plan(
             Price("themes", shares.rho, "noise on the count of each theme"),
         ),
         gaussian=config.only_gaussian,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryCounts:
+    """The counts of a summary. Public.
+
+    Attributes:
+        survey: Those of its themes.
+        sentences: Of the words that units of the largest themes give; None where they are not
+            asked.
+    """
+
+    survey: ThemeCounts
+    sentences: Agreement | None
+
+    @property
+    def rho(self) -> float:
+        """Price of all for any unit, zCDP."""
+        return self.survey.rho + (0.0 if self.sentences is None else self.sentences.rho)
+
+
+def summary_plan(
+    config: PrivacyConfig, words: int, votes: int, keys: int | None, *, booked: bool
+) -> Plan[SummaryCounts]:
+    """The plan of a summary: a survey, and what units of its largest themes agree on.
+
+    Args:
+        config: Public settings.
+        words: How many the vocabulary has.
+        votes: Words that one unit votes for.
+        keys: Words that one unit of a theme gives at most; None asks no unit.
+        booked: Whether a ledger books what thresholds cost.
+
+    Raises:
+        ConfigurationError: As of `survey_plan`.
+    """
+    if keys is None:
+        plan = survey_plan(config, words, votes)
+        return replace(plan, mechanism=SummaryCounts(plan.mechanism, None))
+    whole = config.rho(booked=booked)
+    survey = survey_plan(config, words, votes, rho=SHARES.summary_survey * whole)
+    sentences = Agreement.within(
+        (whole - survey.rho) * _ROUNDING,
+        config.threshold_delta(booked=booked),
+        DIRECT,
+        config.adjacency,
+        keys,
+        gaussian=config.only_gaussian,
+    )
+    what = f"words of the largest themes, released where about {sentences.threshold} say so"
+    return replace(
+        survey,
+        mechanism=SummaryCounts(survey.mechanism, sentences),
+        rho=whole,
+        parts=(*survey.parts[1:], Price("sentences", sentences.rho, what, sentences.delta)),
     )
 
 

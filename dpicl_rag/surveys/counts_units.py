@@ -11,7 +11,12 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.requests import VOTES, Kind, ReadBy, Request
 from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.surveys.releases import Result
-from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.survey_results import (
+    PrivateCount,
+    PrivateSummary,
+    PrivateSurvey,
+    PrivateTally,
+)
 
 
 class CountsUnits(ABC):
@@ -176,7 +181,38 @@ class CountsUnits(ABC):
         found: PrivateSurvey = self.run(request, documents, on_progress=on_progress)
         return found
 
+    def summarise(
+        self,
+        question: str | None,
+        documents: Documents,
+        *,
+        vocabulary: Sequence[str] | None = None,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
+    ) -> PrivateSummary:
+        """Summarise the units: their themes, and what units of the largest themes agree on.
+
+        A survey by stored vectors, and then, of at most three themes, one question to units near to
+        it: a word that many of them give is told. Where the model cannot be silent (docs/models.md)
+        no unit is asked, and the survey has the whole budget.
+
+        Args:
+            question: As in ``survey``. It says the language of the summary.
+            documents: As in ``survey``.
+            vocabulary: As in ``survey``.
+            fresh: As in ``count``.
+            on_progress: As in ``count``.
+
+        Raises:
+            ConfigurationError: As in ``survey``, also for the other errors.
+        """
+        fields = {"question": question, "vocabulary": vocabulary, "fresh": fresh}
+        request = Request.of("summary", **fields)
+        found: PrivateSummary = self.run(request, documents, on_progress=on_progress)
+        return found
+
     aask = in_worker(ask)
     acount = in_worker(count)
     atally = in_worker(tally)
     asurvey = in_worker(survey)
+    asummarise = in_worker(summarise)

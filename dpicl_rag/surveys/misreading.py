@@ -12,7 +12,8 @@ import math
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.rehearsal.yes_or_no import Reading
-from dpicl_rag.surveys.survey_results import INTERVAL, Counted, Estimate
+from dpicl_rag.results import INTERVAL, Estimate
+from dpicl_rag.surveys.survey_results import Counted
 
 
 def corrected(

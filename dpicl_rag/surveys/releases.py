@@ -20,13 +20,19 @@ from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.requests import Kind, Request
 from dpicl_rag.results import PrivateAnswer, PrivateLabel, cost_of
 from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of, whole_of
-from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.summaries import plan_of_summary, summarise_units
+from dpicl_rag.surveys.survey_results import (
+    PrivateCount,
+    PrivateSummary,
+    PrivateSurvey,
+    PrivateTally,
+)
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
 from dpicl_rag.surveys.tallies import count_units, plan_of_count, plan_of_tally, tally_units
 
 T = TypeVar("T")
 
-Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey
+Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary
 """What a request is answered with: a DP output, and public numbers."""
 
 Planned = tuple[Plan[Any], int | None]
@@ -98,16 +104,16 @@ def _kind(request: Request) -> Kind:
 
 
 def _in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
-    """A result as an answer in text, with its numbers as parts."""
+    """A result as an answer in text, with its numbers beside."""
     if isinstance(found, PrivateAnswer):
         return found
     from_memory = False
     if isinstance(found, PrivateLabel):
-        text, parts = found.label, {"label": found.label}
+        text, numbers = found.label, {"label": found.label}
     else:
         text, from_memory = found.text, found.from_memory
         beside = {"text", "from_memory", *cost_of(found)}
-        parts = {name: one for name, one in found.as_dict().items() if name not in beside}
+        numbers = {name: one for name, one in found.as_dict().items() if name not in beside}
     return PrivateAnswer(
         text=text,
         epsilon=found.epsilon,
@@ -119,7 +125,7 @@ def _in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
         from_memory=from_memory,
         by="memory" if from_memory else "counts",
         kind=kind,
-        parts=parts,
+        numbers=numbers,
     )
 
 
@@ -154,6 +160,7 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "count": _under_terms(count_units),
     "tally": _under_terms(tally_units),
     "survey": _under_terms(survey_units),
+    "summary": _under_terms(summarise_units),
     "person": _about_one,
 }
 _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
@@ -162,7 +169,8 @@ _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "count": _under_terms(plan_of_count),
     "tally": _under_terms(plan_of_tally),
     "survey": _under_terms(plan_of_survey),
+    "summary": _under_terms(plan_of_summary),
     "person": lambda request, documents, run: (_FREE, None),
 }
-COUNTING = frozenset({"count", "tally", "survey"})
+COUNTING = frozenset({"count", "tally", "survey", "summary"})
 """Kinds that are about all units."""

@@ -17,9 +17,14 @@ from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.retrievers import Documents, all_units, shaped_by
-from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.survey_results import (
+    PrivateCount,
+    PrivateSummary,
+    PrivateSurvey,
+    PrivateTally,
+)
 
-R = TypeVar("R", PrivateCount, PrivateTally, PrivateSurvey)
+R = TypeVar("R", PrivateCount, PrivateTally, PrivateSurvey, PrivateSummary)
 
 _OF_WHOLE_UNITS = "What are the documents about?"  # of a survey that asks nothing
 _ROUNDING = 1e-9  # of an epsilon that is turned into rho
@@ -32,16 +37,18 @@ def remembered_or_released(
     shaping: tuple[object, ...],
     config: PrivacyConfig,
     release: Callable[[], R],
+    enough: Callable[[R], bool] | None = None,
 ) -> R:
     """A result released before, if it has no more noise than is asked for; else a new one.
 
     Args:
         memory: Of the corpus that is counted; None keeps nothing.
-        kind: A count, a tally or a survey.
+        kind: A count, a tally, a survey or a summary.
         request: What units are asked, and whether they are asked again. Public.
         shaping: All else that shapes it but epsilon and delta. Public.
         config: Public settings.
         release: Counts, and pays.
+        enough: Whether a result has no more noise; None compares what it cost.
 
     Raises:
         KnowledgeError: The memory cannot be read. Nothing is spent.
@@ -53,7 +60,7 @@ def remembered_or_released(
     form = hashlib.sha256(repr(shaped).encode("utf-8", "replace")).hexdigest()[:16]
     if not request.fresh and (entry := memory.same_count(asked, form)):
         found, least = _read(entry, kind), epsilon_to_rho(config.epsilon, config.delta)
-        if found.rho >= least * (1 - _ROUNDING):
+        if enough(found) if enough else found.rho >= least * (1 - _ROUNDING):
             return replace(found, epsilon=0.0, delta=0.0, rho=0.0, from_memory=True)
     released = release()
     numbers = TypeAdapter(kind).dump_json(released).decode()

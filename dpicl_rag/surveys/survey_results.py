@@ -8,21 +8,21 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, ClassVar
 
+from dpicl_rag.languages.prose import Prose, prose_for
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.rehearsal import Labelling, Reading
-from dpicl_rag.results import cost_of, notebook_table, privacy_rows
+from dpicl_rag.results import Estimate, Share, cost_of, notebook_table, privacy_rows
 
 LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""
 
-_LEFT_OUT = " Units that have spent their budget are not counted."
 
-
-def _holds(known: Reading | Labelling | None) -> str:
-    """What intervals are of, by what is known of how a model reads."""
-    if known is None:
-        return "noise alone, not what is misread"
-    return f"noise and misreading: the model {known.verdict}, by its rehearsal"
+def _held(prose: Prose, known: Reading | Labelling | None, *, complete: bool) -> list[str]:
+    """What intervals are of, by what is known of how a model reads, and what is left out."""
+    reading = known.reading if isinstance(known, Labelling) else known
+    key = "mislabelled" if isinstance(known, Labelling) else "misread"
+    held = prose.sentence("noise") if reading is None else prose.reading(key, **_rates(reading))
+    return [held] if complete else [held, prose.sentence("left_out")]
 
 
 def _rates(reading: Reading) -> dict[str, float]:
@@ -59,9 +59,10 @@ class PrivateCount:
 
     @property
     def text(self) -> str:
-        """A sentence, and what the interval holds."""
-        left_out, holds = "" if self.complete else _LEFT_OUT, _holds(self.reading)
-        return f"{str(self.yes).capitalize()} say yes. The interval is of {holds}.{left_out}"
+        """A sentence in the question's language, and what the interval holds."""
+        prose = prose_for(self.question)
+        held = _held(prose, self.reading, complete=self.complete)
+        return " ".join([prose.yes(self.yes), *held])
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
@@ -124,17 +125,15 @@ class PrivateTally:
 
     @property
     def text(self) -> str:
-        """A line for each label, the most frequent first."""
-        shares = self.shares
-        ordered = sorted(self.counts, key=lambda label: -self.counts[label].units)
-        lines = [f"{name}: {self.counts[name]}, {shares[name].part:.0%}" for name in ordered]
-        return "\n".join([*lines, *self.notes])
+        """A sentence in the question's language, the most frequent label first, and `notes`."""
+        ordered = sorted(self.counts.items(), key=lambda one: -one[1].units)
+        told = prose_for(self.question).counts("said", ordered, self.total)
+        return " ".join([told, *self.notes])
 
     @property
     def notes(self) -> list[str]:
         """What the intervals hold, and what is left out."""
-        notes = [f"The intervals are of {_holds(self.labelling)}."]
-        return notes if self.complete else [*notes, _LEFT_OUT.strip()]
+        return _held(prose_for(self.question), self.labelling, complete=self.complete)
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
@@ -204,16 +203,13 @@ class PrivateSurvey:
 
     @property
     def text(self) -> str:
-        """A line for each theme."""
-        if not self.themes:
-            return f"No theme of {self.smallest} units or more."
-        shares = self.shares
-        lines = [
-            f"{one.name}: {one.units}, {shares[one.name].part:.0%}" for one in self.themes[:LISTED]
-        ]
+        """Sentences in the question's language, the theme of most units first."""
+        prose = prose_for(self.question)
+        listed = [(one.name, one.units) for one in self.themes[:LISTED]]
+        told = [prose.counts("about", listed, self.total, self.others)]
         if (smaller := len(self.themes) - LISTED) > 0:
-            lines.append(f"and {smaller} smaller themes")
-        return "\n".join([*lines, f"others: {self.others}"])
+            told.append(prose.number("smaller", smaller))
+        return " ".join([*told, prose.number("smallest", self.smallest)])
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
@@ -235,80 +231,93 @@ class PrivateSurvey:
         return notebook_bars(self.question or "", {**counts, "others": self.others}, rows)
 
 
-_OUTSIDE = 0.05
-INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
+@dataclass(frozen=True, slots=True)
+class SummarisedTheme(SurveyedTheme):
+    """A theme of a summary.
+
+    Attributes:
+        agreed: Words on which many of its units agree, the most frequent first, with about how many
+            give each; empty where too few do, or none was asked.
+        sentence: A public model's sentence of these words; None where it wrote none.
+    """
+
+    agreed: Mapping[str, Estimate]
+    sentence: str | None
+
+    @property
+    def title(self) -> str:
+        """The words that its units agree on, or its public ones where there are none."""
+        return ", ".join(list(self.agreed)[:_TITLE]) or self.name
 
 
-def within(noise: DiscreteGaussian) -> int:
-    """A count with such noise is no further from the true one than this, 95 times in 100."""
-    return noise.least(_OUTSIDE / 2) - 1
+_TITLE = 3  # words of a title
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """About how many units, by a noisy count. Public.
+class PrivateSummary:
+    """A summary of the units of a corpus: themes with shares, and what units of the largest say.
 
     Attributes:
-        units: The estimate, at least 0.
-        low: The true number is at least this and at most ``high``, 95 times in 100. Noise is all
-            that this covers, and the sample where there is one; of a count what a model misreads,
-            too, where its rehearsal tells how often.
-        high: See ``low``.
+        question: What was asked, if anything.
+        themes: The theme of most units first.
+        others: How many units are of none of them.
+        total: About how many units there are.
+        smallest: Words that fewer units are near to were hardly ever shown.
+        epsilon: The summary is (epsilon, delta)-DP for every privacy unit.
+        delta: See ``epsilon``.
+        rho: zCDP rho that it cost any unit at most.
+        from_memory: Whether it was released before; it is free then.
     """
 
-    units: int
-    low: int
-    high: int
+    question: str | None
+    themes: tuple[SummarisedTheme, ...]
+    others: Estimate
+    total: Estimate
+    smallest: int
+    epsilon: float
+    delta: float
+    rho: float
+    from_memory: bool = False
 
-    @staticmethod
-    def of(noisy: int, noise: DiscreteGaussian, rate: float = 1.0) -> Estimate:
-        """The estimate that a noisy count gives.
+    @property
+    def shares(self) -> list[Share]:
+        """The part of each theme in all units."""
+        return [Share.of(theme.units, self.total) for theme in self.themes]
 
-        Args:
-            noisy: As it was released.
-            noise: On it.
-            rate: Public probability with which a unit was asked, by a coin of its own.
+    @property
+    def text(self) -> str:
+        """Sentences in the question's language, the theme of most units first.
+
+        Themes that may be of no unit at all, by their intervals, are left out.
         """
-        if rate == 1:
-            reach = float(within(noise))
-        else:
-            # Coins of the units that say so, of which there may be more than were counted.
-            asked = max(0.0, noisy + INTERVAL * noise.sigma)
-            reach = INTERVAL * math.sqrt(noise.sigma**2 + asked * (1 - rate))
-        low, high = math.floor((noisy - reach) / rate), math.ceil((noisy + reach) / rate)
-        return Estimate(max(0, round(noisy / rate)), max(0, low), max(0, high))
+        prose = prose_for(self.question)
+        seen = [one for one in self.themes if one.units.low > 0]
+        listed = [(one.title, one.units) for one in seen[:_SUMMARISED]]
+        told = [prose.counts("about", listed, self.total, self.others)]
+        told += [f"{one.sentence}." for one in self.themes if one.sentence]
+        return " ".join([*told, prose.number("smallest", self.smallest)])
 
-    def __str__(self) -> str:
-        return f"about {self.units:,} ({self.low:,} to {self.high:,})"
+    def as_dict(self) -> dict[str, Any]:
+        """Its numbers, for JSON."""
+        each = zip(self.themes, self.shares, strict=True)
+        parts = [{"title": one.title, **asdict(one), "share": asdict(own)} for one, own in each]
+        return {
+            "text": self.text,
+            "parts": parts,
+            "others": asdict(self.others),
+            "total": asdict(self.total),
+            "smallest": self.smallest,
+            "from_memory": self.from_memory,
+            **cost_of(self),
+        }
+
+    def _repr_html_(self) -> str:
+        counts = {theme.title: theme.units for theme in self.themes[:LISTED]}
+        rows = privacy_rows(self.epsilon, self.delta, self.rho)
+        return notebook_bars(self.text, {**counts, "others": self.others}, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A part of all units that were counted, 0 to 1. Public.
-
-    Attributes:
-        part: The estimate.
-        low: The true part is at least this and at most ``high``, 90 times in 100 and more: one
-            interval for the count and one for the total.
-        high: See ``low``.
-    """
-
-    part: float
-    low: float
-    high: float
-
-    @staticmethod
-    def of(count: Estimate, total: Estimate) -> Share:
-        """The share of a count in a total."""
-        if not total.units:
-            return Share(0.0, 0.0, 1.0)
-        low = count.low / max(1, total.high)
-        high = count.high / max(1, total.low)
-        return Share(min(1.0, count.units / total.units), min(1.0, low), min(1.0, high))
-
-    def __str__(self) -> str:
-        return f"{self.part:.0%} ({self.low:.0%} to {self.high:.0%})"
-
+_SUMMARISED = 8  # themes that a summary tells in words
 
 _WIDTH = 240  # pixels of the longest interval
 

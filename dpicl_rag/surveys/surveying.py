@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
@@ -19,7 +20,8 @@ from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.requests import Request
+from dpicl_rag.requests import VOTES, Request
+from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents, ThresholdRetriever, vectors_of
@@ -28,7 +30,7 @@ from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, UnitVectors, neares
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid
 from dpicl_rag.surveys.count_plans import ThemeCounts, survey_plan, tally_search
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
-from dpicl_rag.surveys.survey_results import Estimate, PrivateSurvey, SurveyedTheme
+from dpicl_rag.surveys.survey_results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.vocabulary import Theme, Vocabulary, nearest_words, packaged_words, themes_of
 
 NEAR = 0.2
@@ -78,15 +80,7 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
     embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
 
     def release() -> PrivateSurvey:
-        public = Vocabulary.embedded(words, embedder)
-        query = None
-        if question is not None:
-            query = rounded(on_grid(embedder.embed([question], query=True)))[0]
-            public = public.beside(query)
-        if votes >= len(public.words):
-            raise ConfigurationError(
-                "the question is near to nearly all words of the vocabulary; give it more words"
-            )
+        public, query = _asked(question, words, votes, embedder)
         gaussian = plan.gaussian and (search is None or search.gaussian)
         with run.open_account(documents, rho=plan.rho, gaussian=gaussian) as account:
             if search is not None and reader is not None:
@@ -96,10 +90,7 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
                 blocks: Blocks = vectors.blocks
             else:
                 vectors, rate = vectors_of(documents, embedder, config.privacy_unit), sample
-                blocks = vectors.sampled(sample, coins).blocks
-                if query is not None:
-                    least = LOWEST if threshold is None else threshold
-                    blocks = partial(nearest_passages, blocks, query, least)
+                blocks = _nearest(vectors.sampled(sample, coins), query, threshold)
             found = surveyed(blocks, public, plan, votes, account, coins)
             return survey_result(question, found, plan, rate)
 
@@ -107,6 +98,55 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
     if reader is not None:
         shaping = (*shaping, "reader", reader.fingerprint, config.max_calls)
     return remembered_or_released(memory, PrivateSurvey, request, shaping, config, release)
+
+
+def _asked(
+    question: str | None, words: Sequence[str], votes: int, embedder: Embedder
+) -> tuple[Vocabulary, npt.NDArray[np.float32] | None]:
+    """The words that say something beyond a question, and its embedding."""
+    public = Vocabulary.embedded(words, embedder)
+    query = None
+    if question is not None:
+        query = rounded(on_grid(embedder.embed([question], query=True)))[0]
+        public = public.beside(query)
+    if votes >= len(public.words):
+        raise ConfigurationError(
+            "the question is near to nearly all words of the vocabulary; give it more words"
+        )
+    return public, query
+
+
+def _nearest(
+    vectors: UnitVectors, query: npt.NDArray[np.float32] | None, threshold: float | None = None
+) -> Blocks:
+    """Of each unit what votes: all of it, or its passage nearest to the question."""
+    if query is None:
+        return vectors.blocks
+    least = LOWEST if threshold is None else threshold
+    return partial(nearest_passages, vectors.blocks, query, least)
+
+
+def votes_by_vectors(
+    question: str | None,
+    words: Sequence[str],
+    documents: Documents,
+    embedder: Embedder,
+    run: PrivateRun,
+) -> tuple[Vocabulary, Blocks]:
+    """The words of a survey by vectors, and who votes for them.
+
+    Args:
+        question: What is asked, if anything.
+        words: Public words or phrases.
+        documents: Private.
+        embedder: Of their vectors.
+        run: Has the settings.
+
+    Raises:
+        ConfigurationError: ``documents`` is a search, or the question leaves too few words.
+    """
+    public, query = _asked(question, words, VOTES, embedder)
+    return public, _nearest(vectors_of(documents, embedder, run.config.privacy_unit), query)
 
 
 def plan_of_survey(

@@ -32,6 +32,7 @@ from dpicl_rag.prompts import Prompt, label_tokens
 from dpicl_rag.rehearsal import Labelling, Reading, labelling_of, yes_or_no_of
 from dpicl_rag.rehearsal.yes_or_no import LABELS
 from dpicl_rag.requests import Request
+from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import (
     Documents,
@@ -55,7 +56,7 @@ from dpicl_rag.surveys.opinions import (
     says_yes,
 )
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
-from dpicl_rag.surveys.survey_results import Counted, Estimate, PrivateCount, PrivateTally
+from dpicl_rag.surveys.survey_results import Counted, PrivateCount, PrivateTally
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words
 
 

@@ -18,10 +18,11 @@ import pytest
 from dpicl_rag import Document
 from dpicl_rag.auditing.channels import differences
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.results import Estimate
 from dpicl_rag.server import served_request, tools
 from dpicl_rag.server.service import Service
 from dpicl_rag.server.tools import Tools
-from dpicl_rag.surveys.survey_results import Estimate, PrivateCount
+from dpicl_rag.surveys.survey_results import PrivateCount
 from tests.integrations import test_server_channels as server_channels
 from tests.integrations.leak_probe import SECRET, LeakProbe, SpyModel
 from tests.integrations.test_server_channels import DOCUMENTS, KINDS, QUESTION, Comparison, show

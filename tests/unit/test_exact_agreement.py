@@ -209,7 +209,8 @@ def views(
         seen = []
         for _ in range(questions):
             answer = llm.answer(question, corpus)
-            seen.append((answer.text, answer.by, answer.supported, answer.agreeing))
+            told = answer.text, answer.by, answer.supported, answer.agreeing, answer.parts
+            seen.append(told)
             earlier.texts.append(answer.text)
         deltas.add(spent["delta"])
         return (tuple(trace), *seen), round(spent["u"], 12)

@@ -162,9 +162,7 @@ def letters(prompt):
 def as_drawn(monkeypatch):
     """As `tests.unit.test_exact_tallies` has them: two labels, and counts that are not cut."""
     monkeypatch.setattr("dpicl_rag.surveys.tallies.YES_OR_NO", ("a", "b"))
-    monkeypatch.setattr(
-        "dpicl_rag.surveys.survey_results.Estimate.of", lambda noisy, noise, rate=1.0: noisy
-    )
+    monkeypatch.setattr("dpicl_rag.results.Estimate.of", lambda noisy, noise, rate=1.0: noisy)
 
 
 ASKED = [(tallies.counted(), unit) for unit in tallies.SOME]

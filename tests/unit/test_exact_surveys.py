@@ -19,10 +19,10 @@ from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.base import CoinRate
 from dpicl_rag.surveys import surveying, vocabulary
 from dpicl_rag.surveys import tallies as vector_tally
-from dpicl_rag.surveys.survey_results import Estimate
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.support.scripted_reader import ScriptedReader, document_of
 from tests.unit.retrieval.test_private_distributions import deficit

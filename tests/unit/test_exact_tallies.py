@@ -118,9 +118,7 @@ def tallied(labels=LABELS, search=list, **options):
 @pytest.fixture(autouse=True)
 def shown(monkeypatch):
     """Noisy counts are shown as they were drawn: cut at zero they would say less."""
-    monkeypatch.setattr(
-        "dpicl_rag.surveys.survey_results.Estimate.of", lambda noisy, noise, rate=1.0: noisy
-    )
+    monkeypatch.setattr("dpicl_rag.results.Estimate.of", lambda noisy, noise, rate=1.0: noisy)
     # What is corrected is a function of these two, and of public numbers.
     monkeypatch.setattr(tallies, "corrected", lambda yes, units, *public: (yes, units))
 

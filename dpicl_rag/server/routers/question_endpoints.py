@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from dpicl_rag.answering.labels import most_label_tokens
 from dpicl_rag.requests import Request as Asked
-from dpicl_rag.results import PrivateAnswer
+from dpicl_rag.results import PrivateAnswer, within
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.delivery import GONE, streamed, unless_gone, whole
 from dpicl_rag.server.dependencies import Asking, ServerParts, Using
@@ -26,7 +26,6 @@ from dpicl_rag.server.protocol.request_bodies import (
 from dpicl_rag.server.protocol.response_reply import ResponseRequest
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.served_request import ServedRequest
-from dpicl_rag.surveys.survey_results import within
 
 router = APIRouter()
 

@@ -13,10 +13,10 @@ from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.mechanisms.discrete_noise import TruncatedGeometric
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, TruncatedGeometric
 from dpicl_rag.mechanisms.private_counts import Agreement
 from dpicl_rag.requests import Request
-from dpicl_rag.results import UNSUPPORTED
+from dpicl_rag.results import UNSUPPORTED, Estimate
 from tests.unit.answering.test_whole_answers import END, SIZE, counted, speech
 
 __all__ = ["counted"]
@@ -90,6 +90,29 @@ def test_all_parts_that_enough_say_are_the_answer(monkeypatch):
     found = llm(epsilon=8.0).answer(LIST, documents(*["refund"] * 20, *["other"] * 30, "third"))
     assert [one.key for one in shown[0]] == ["other", "refund"]
     assert found.by == "agreement"
+    # A coin has chosen which item of a unit counts, where each may have several.
+    assert found.parts == (("other", None), ("refund", None))
+    assert "was not counted" in found.text
+
+
+def test_items_are_told_with_the_counts_that_passed_the_threshold(monkeypatch, tmp_path):
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda *_: 2)
+    corpus = documents(*["refund"] * 70, *["other"] * 90, "third")
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        found = llm(ledger=ledger, epsilon=8.0, units=200).answer(LIST, corpus)
+    assert [(part.text, part.count.units) for part in found.parts] == [
+        ("other", 92),
+        ("refund", 72),
+    ]
+    within = found.agreeing_within
+    assert found.parts[1].count == Estimate(72, 72 - within, 72 + within)
+    assert found.text.endswith(
+        f" About 92 documents ({92 - within} to {92 + within}) name other; "
+        f"72 ({72 - within} to {72 + within}) name refund."
+    )
+    assert found.public_numbers()["parts"][0]["count"]["units"] == 92
+    # A question for one thing has one answer.
+    assert llm(epsilon=8.0).answer("What is it?", documents(*["refund"] * 30)).parts == ()
 
 
 class Letters:

@@ -51,7 +51,7 @@ def told(corpus, question, **settings):
 
     def run(choose):
         found = llm(**MUCH, randomness=Coins(choose), **settings).answer(question, corpus)
-        return (found.text, found.rho, found.tokens, *found.public_numbers().items())
+        return (found.text, found.rho, found.tokens, *map(str, found.public_numbers().items()))
 
     return distribution(run)
 

@@ -143,7 +143,7 @@ def one_sentence(ladder, spend):
         lead="",
         sentences=1,
         most=8,
-        several=False,
+        keys=1,
         only_agreement=True,
     )
 

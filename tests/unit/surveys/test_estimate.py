@@ -4,7 +4,7 @@ import pytest
 
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
-from dpicl_rag.surveys.survey_results import Estimate, Share
+from dpicl_rag.results import Estimate, Share
 
 SEEDS = 500
 

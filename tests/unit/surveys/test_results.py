@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from dpicl_rag.results import Estimate
 from dpicl_rag.surveys.survey_results import (
     LISTED,
-    Estimate,
     PrivateCount,
     PrivateSurvey,
     PrivateTally,
@@ -22,12 +22,13 @@ def tally(**counts):
 def test_a_count_says_what_its_interval_holds():
     count = PrivateCount("broken?", MANY, 1.0, 1e-5, 0.02)
     assert count.text == (
-        "About 120 (110 to 130) say yes. The interval is of noise alone, not what is misread."
+        "About 120 of the documents (110 to 130) say yes. "
+        "Ranges are of noise alone, not of what is misread."
     )
     corrected = replace(count, reading=SEEING.clear)
     assert corrected.text == (
-        "About 120 (110 to 130) say yes. The interval is of noise and misreading: the model reads "
-        "90 in 100 that say yes right, and 95 in 100 that say no, by its rehearsal."
+        "About 120 of the documents (110 to 130) say yes. Ranges are of noise and misreading: on "
+        "public documents the model reads 90 in 100 that say yes right, and 95 in 100 that say no."
     )
     assert (count.as_dict()["read_right"], corrected.as_dict()["read_right"]) == (
         None,
@@ -37,13 +38,12 @@ def test_a_count_says_what_its_interval_holds():
     assert "0.02" in count._repr_html_()
 
 
-def test_a_tally_is_a_list_with_the_most_frequent_first():
+def test_a_tally_tells_the_most_frequent_first():
     found = tally(late=FEW, refund=MANY)
-    assert found.text.splitlines() == [
-        "refund: about 120 (110 to 130), 75%",
-        "late: about 0 (0 to 9), 0%",
-        "The intervals are of noise alone, not what is misread.",
-    ]
+    assert found.text == (
+        "About 120 of 160 answers (110 to 130) are “refund”; 0 (0 to 9) are “late”. "
+        "Ranges are of noise alone, not of what is misread."
+    )
     html = found._repr_html_()
     assert html.index("refund") < html.index("late")
 
@@ -53,12 +53,12 @@ def test_a_survey_lists_as_many_themes_as_a_reader_takes_in():
         SurveyedTheme(f"theme {number}", {f"word {number}": MANY}, MANY) for number in range(30)
     )
     found = PrivateSurvey(None, themes, FEW, Estimate(900, 800, 1000), 12, 1.0, 1e-5, 0.02)
-    lines = found.text.splitlines()
-    assert len(lines) == LISTED + 2
-    assert lines[-2:] == ["and 6 smaller themes", "others: about 0 (0 to 9)"]
+    assert found.text.count("about theme ") == LISTED
+    assert found.text.endswith(
+        "; 0 (0 to 9) are about none of these. Smaller themes that are left out: 6. "
+        "Themes of fewer than about 12 documents were not seen."
+    )
     assert len(found.as_dict()["themes"]) == 30
-    few = PrivateSurvey(None, themes[:2], FEW, Estimate(900, 800, 1000), 12, 1.0, 1e-5, 0.02)
-    assert len(few.text.splitlines()) == 3
 
 
 def test_what_labels_say_is_escaped():

@@ -64,7 +64,7 @@ def test_themes_of_many_units_are_named_and_counted(llm):
         assert theme.units.low <= true <= theme.units.high
         assert set(theme.words) == {theme.name}
     assert found.total.low <= 100 <= found.total.high
-    assert found.text.splitlines()[0].startswith("dog: about ")
+    assert found.text.startswith(f"About {found.themes[0].units.units} of ")
     assert found.shares["dog"].low <= 0.6 <= found.shares["dog"].high
     assert "dog" in found._repr_html_()
     assert found.rho == epsilon_to_rho(4.0, 1e-5)
@@ -73,7 +73,9 @@ def test_themes_of_many_units_are_named_and_counted(llm):
 def test_of_few_units_nothing_is_seen_and_it_says_how_few(llm):
     found = survey(llm, pets(1, 1))
     assert found.themes == ()
-    assert found.text == f"No theme of {found.smallest} units or more."
+    assert found.text.endswith(
+        f"Themes of fewer than about {found.smallest} documents were not seen."
+    )
     assert found.smallest == survey_plan(llm.config, 4, 1).mechanism.least
     assert survey(llm, []).themes == ()
 

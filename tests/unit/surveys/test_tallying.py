@@ -163,7 +163,7 @@ def test_a_model_that_cannot_label_is_refused_before_anything_is_paid(
 def test_a_tally_of_a_model_that_can_is_corrected_and_says_so(llm):
     found = llm.tally("what?", ["a", "b"], REFUNDS[:40])
     assert found.labelling == LABELLING
-    assert "noise and misreading: the model gives 90 in 100" in found.text
+    assert "noise and misreading: on public documents the model gives 90 in 100" in found.text
     assert "noise alone" in llm.tally("what?", ["a", "b"], REFUNDS[:4], most=2).text
 
 
