@@ -246,6 +246,6 @@ def _counts_told(answer: PrivateAnswer, question: str) -> PrivateAnswer:
     if not answer.parts:
         return answer
     prose = prose_for(question)
-    counts = [(part.text, part.count) for part in answer.parts if part.count is not None]
+    counts = [(part.text, part.estimate) for part in answer.parts if part.estimate is not None]
     told = prose.counts("named", counts) if counts else prose.sentence("uncounted")
     return replace(answer, text=f"{answer.text} {told}")

@@ -237,7 +237,7 @@ def _pair(theme: int, key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Members:
+class ThemeMembers:
     """The units of one theme. Private.
 
     Attributes:
@@ -259,7 +259,7 @@ def members_of(
     embedder: Embedder,
     themes: npt.NDArray[np.float32],
     privacy_unit: str = "document",
-) -> list[Members]:
+) -> list[ThemeMembers]:
     """The units of each theme: those whose best passage is nearest to it, and near at all.
 
     A unit is of one theme at most. Which one is a function of its own passages and of the themes.
@@ -283,8 +283,8 @@ def members_of(
         firsts = np.cumsum([0, *map(len, texts[:-1])])
         scores = np.maximum.reduceat(exact, firsts, axis=0)
 
-    def members(own: list[int]) -> Members:
-        return Members([names[at] for at in own], lambda some: [texts[own[at]] for at in some])
+    def members(own: list[int]) -> ThemeMembers:
+        return ThemeMembers([names[at] for at in own], lambda some: [texts[own[at]] for at in some])
 
     nearest = [_nearest(row) for row in scores.tolist()]
     return [
@@ -293,7 +293,7 @@ def members_of(
     ]
 
 
-def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> list[Members]:
+def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> list[ThemeMembers]:
     scans = [source.scan(theme) for theme in themes]
     scores: dict[str, list[float]] = {}
     for number, near in enumerate(scans):
@@ -301,7 +301,7 @@ def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> li
             scores.setdefault(unit, [-np.inf] * len(themes))[number] = score
     nearest = {unit: _nearest(row) for unit, row in scores.items()}
 
-    def members(number: int) -> Members:
+    def members(number: int) -> ThemeMembers:
         near = scans[number]
         own = [at for at, unit in enumerate(near.units) if nearest[unit] == number]
 
@@ -311,7 +311,7 @@ def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> li
                 texts[passage.document.unit].append(passage.document.text)
             return [tuple(found) for found in texts.values()]
 
-        return Members([near.units[at] for at in own], fetch)
+        return ThemeMembers([near.units[at] for at in own], fetch)
 
     return [members(number) for number in range(len(themes))]
 

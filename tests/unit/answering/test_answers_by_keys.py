@@ -100,12 +100,12 @@ def test_items_are_told_with_the_counts_that_passed_the_threshold(monkeypatch, t
     corpus = documents(*["refund"] * 70, *["other"] * 90, "third")
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         found = llm(ledger=ledger, epsilon=8.0, units=200).answer(LIST, corpus)
-    assert [(part.text, part.count.units) for part in found.parts] == [
+    assert [(part.text, part.estimate.units) for part in found.parts] == [
         ("other", 92),
         ("refund", 72),
     ]
     within = found.agreeing_within
-    assert found.parts[1].count == Estimate(72, 72 - within, 72 + within)
+    assert found.parts[1].estimate == Estimate(72, 72 - within, 72 + within)
     assert found.text.endswith(
         f" About 92 documents ({92 - within} to {92 + within}) name other; "
         f"72 ({72 - within} to {72 + within}) name refund."
