@@ -147,7 +147,7 @@ class PrivateAnswer:
         agreeing_within: That number is nearer than this to the true one, 95 times in 100.
         parts: All items of a list, or words of a reason, that enough units gave, the most frequent
             first, each with its count. One that is just above the threshold is more often counted
-            too high than too low. Empty of other answers, and of those from memory.
+            too high than too low. Empty of other answers.
         question: What was asked, in whole words where it followed on others.
         released: What was released, where ``text`` is that in a reader's words (``polish``); it is
             what documents support. None where ``text`` is what was released.
