@@ -23,7 +23,7 @@ UNSUPPORTED = "The documents do not say."
 """Takes the place of an answer that they do not support, where that was asked for."""
 
 
-class Noise(Protocol):
+class IntervalNoise(Protocol):
     """Noise on a count, as far as its interval follows from it."""
 
     @property
@@ -40,7 +40,7 @@ _OUTSIDE = 0.05
 INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
 
 
-def within(noise: Noise) -> int:
+def within(noise: IntervalNoise) -> int:
     """A count with such noise is no further from the true one than this, 95 times in 100."""
     return noise.least(_OUTSIDE / 2) - 1
 
@@ -62,7 +62,7 @@ class Estimate:
     high: int
 
     @staticmethod
-    def of(noisy: int, noise: Noise, rate: float = 1.0) -> Estimate:
+    def of(noisy: int, noise: IntervalNoise, rate: float = 1.0) -> Estimate:
         """The estimate that a noisy count gives.
 
         Args:
@@ -111,16 +111,16 @@ class Share:
         return f"{self.part:.0%} ({self.low:.0%} to {self.high:.0%})"
 
 
-class AnswerPart(NamedTuple):
+class AgreedPart(NamedTuple):
     """A key of an answer that enough units gave. Public.
 
     Attributes:
         text: The key, such as an item of a list.
-        count: About how many units gave it; None where that was not counted.
+        estimate: About how many units gave it; None where that was not counted.
     """
 
     text: str
-    count: Estimate | None
+    estimate: Estimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +147,10 @@ class PrivateAnswer:
         agreeing_within: That number is nearer than this to the true one, 95 times in 100.
         parts: All items of a list, or words of a reason, that enough units gave, the most frequent
             first, each with its count. One that is just above the threshold is more often counted
-            too high than too low. Empty of other answers, and of those from memory.
+            too high than too low. Empty of other answers.
         question: What was asked, in whole words where it followed on others.
-        kind: What the question asked for: an answer, or a ``count``, ``tally``, ``survey`` or ``summary`` of
-            units; ``person`` where it was about one, and nothing is told.
+        kind: What the question asked for: an answer, or a ``count``, ``tally``, ``survey`` or
+            ``summary`` of units; ``person`` where it was about one, and nothing is told.
         numbers: What the text has in words, by name; None of a fact.
         released: What was released, where ``text`` is that in a reader's words (``polish``); it is
             what documents support. None where ``text`` is what was released.
@@ -169,7 +169,7 @@ class PrivateAnswer:
     by: ReleasedBy | None = None
     agreeing: int | None = None
     agreeing_within: int | None = None
-    parts: tuple[AnswerPart, ...] = ()
+    parts: tuple[AgreedPart, ...] = ()
     released: str | None = None
     question: str = ""
     kind: str = "answer"
@@ -234,7 +234,7 @@ class PrivateAnswer:
         rows = [("supported", grounds)]
         if self.agreeing is not None:
             rows.append(("agreeing", f"about {self.agreeing} (\u00b1{self.agreeing_within})"))
-        rows += [(one.text, str(one.count or "not counted")) for one in self.parts]
+        rows += [(one.text, str(one.estimate or "not counted")) for one in self.parts]
         if self.released is not None:
             rows.append(("released", self.released))
         rows += privacy_rows(self.epsilon, self.delta, self.rho)

@@ -27,13 +27,13 @@ from dpicl_rag.answering.steps import answered_in_steps, plan_of_steps, question
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
 from dpicl_rag.answering.wordings import wordings
+from dpicl_rag.answering.written_sentences import counts_in_words, with_counts
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.languages import says_nothing
-from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.prompts import plain
@@ -104,7 +104,8 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
     polish = partial(polished, reader, question) if reader is not None and config.polish else None
     if memory is not None and not fresh and (entry := memory.same(question, form)):
         tokenizer, most = model.tokenizer, config.max_tokens
-        return released_before(entry.answer, question, corpus, tokenizer, most, polish)
+        parts = () if entry.edited else memory.parts(question, form)
+        return released_before(entry.answer, question, corpus, tokenizer, most, polish, parts)
     known = [] if isinstance(model, NoWriter) else run.knowledge.recall(question)
     informed = model.digest(known, asked.allowance)
     informed_model = copying(run.model, config.copy_bias, public=bool(informed))
@@ -183,8 +184,8 @@ class _Finish:
         support: By the documents; None where nobody asks.
         whole: Sentences on which experts agree; None where they are not asked for them.
         recalled: How many texts of public knowledge were found.
-        keep: Remembers an answer that documents support, and whether it was drawn (see `Entry`);
-            None where there is no memory.
+        keep: Remembers an answer that documents support, whether it was drawn (see `Entry`), and
+            its counts in words; None where there is no memory.
         polish: Writes the released text in other words; None leaves it as it is.
     """
 
@@ -196,7 +197,7 @@ class _Finish:
     support: Support | None
     whole: WholeAnswer | None
     recalled: int
-    keep: Callable[[PrivateAnswer, bool], None] | None
+    keep: Callable[[PrivateAnswer, bool, str], None] | None
     polish: Callable[[str], str] | None = None
 
     def __repr__(self) -> str:
@@ -242,17 +243,8 @@ class _Finish:
         )
         if self.keep is not None and supported:
             # Where no whole answers are counted, that one was drawn tells nothing.
-            self.keep(answer, by == "tokens" and self.config.agreement != "off")
+            drawn = by == "tokens" and self.config.agreement != "off"
+            self.keep(answer, drawn, counts_in_words(answer.parts, self.question))
         if self.polish is not None and whole and text not in ("", UNSUPPORTED):
             answer = answer.polished(self.polish)
-        return _counts_told(answer, self.question)
-
-
-def _counts_told(answer: PrivateAnswer, question: str) -> PrivateAnswer:
-    """The same with the counts of its parts in words, which were released with them."""
-    if not answer.parts:
-        return answer
-    prose = prose_for(question)
-    counts = [(part.text, part.count) for part in answer.parts if part.count is not None]
-    told = prose.counts("named", counts) if counts else prose.sentence("uncounted")
-    return replace(answer, text=f"{answer.text} {told}")
+        return with_counts(answer, self.question)

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import likeliest_tokens, read_public_row
+from dpicl_rag.answering.written_sentences import with_counts
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -24,7 +25,7 @@ from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.languages.request_kinds import one_person_reply
 from dpicl_rag.normal_forms import normal_form
 from dpicl_rag.prompts import Example, PromptTemplate
-from dpicl_rag.results import PrivateAnswer, ReleasedBy, StoppedBy
+from dpicl_rag.results import AgreedPart, PrivateAnswer, ReleasedBy, StoppedBy
 
 _LONGEST = 100  # characters: people who say more have a question
 
@@ -154,6 +155,7 @@ def released_before(
     tokenizer: Tokenizer,
     max_tokens: int,
     polish: Callable[[str], str] | None = None,
+    parts: tuple[AgreedPart, ...] = (),
 ) -> PrivateStream:
     """A stream of an answer that was released before.
 
@@ -164,12 +166,15 @@ def released_before(
         tokenizer: Of the model.
         max_tokens: Of an answer.
         polish: Writes it in other words, if anybody does.
+        parts: What was released with it, see `PrivateAnswer`.
     """
 
     def finish(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
         ended: StoppedBy = "end" if whole else "length"
         released = _free_answer(text, corpus, "memory", ended, supported=True, from_memory=True)
-        return released if polish is None or not whole else released.polished(polish)
+        if polish is not None and whole:
+            released = released.polished(polish)
+        return with_counts(replace(released, parts=parts), question)
 
     return PrivateStream(
         _no_tokens(),
@@ -178,7 +183,7 @@ def released_before(
         max_tokens=max_tokens,
         start=text,
         question=question,
-        held=polish is not None,
+        held=polish is not None or bool(parts),
         close=lambda: None,
         finish=finish,
     )

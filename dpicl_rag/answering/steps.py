@@ -108,7 +108,7 @@ def _ended(
 ) -> PrivateStream:
     def finish(text: str, tokens: int, ended: StoppedBy, whole: bool) -> PrivateAnswer:
         free = replace(earlier[-1], text=text, epsilon=0.0, delta=0.0, rho=0.0, tokens=0)
-        return replace(free, stopped_by=stopped, supported=False, by=None, agreeing=None)
+        return replace(free, stopped_by=stopped, supported=False, by=None, agreeing=None, parts=())
 
     stream = PrivateStream(
         _no_tokens(),

@@ -24,7 +24,7 @@ from dpicl_rag.mechanisms.privacy_filters import AnswerFilter
 from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Mechanism
-from dpicl_rag.results import AnswerPart
+from dpicl_rag.results import AgreedPart
 
 SentenceVotes = Callable[[int, Sequence[int], int], Sequence[SentenceVote | None]]
 """The votes for the next sentence: its number, the tokens released before, most of its tokens."""
@@ -109,7 +109,7 @@ class WholeAnswer:
         only_agreement: bool,
     ) -> None:
         self.agreed: Agreed | None = None
-        self.parts: list[AnswerPart] = []
+        self.parts: list[AgreedPart] = []
         self.only_agreement = only_agreement
         self._ladder = ladder
         self._spend = spend
@@ -179,10 +179,10 @@ class WholeAnswer:
         agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
         return agreed if self._keys > 1 else agreed[:1]
 
-    def _part(self, agreed: Agreed) -> AnswerPart:
+    def _part(self, agreed: Agreed) -> AgreedPart:
         """A key with its count; without one where a coin chose which key of a unit counts."""
         every = all(step.keys >= self._keys for step in self._ladder.counts)
-        return AnswerPart(agreed.key, agreed.estimate if every else None)
+        return AgreedPart(agreed.key, agreed.estimate if every else None)
 
     def _paid(
         self, rho: float, held: Sequence[Sequence[str]], delta: float = 0.0

@@ -9,13 +9,16 @@ question round.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.answering.question import Question
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.languages.languages import language_of
+from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.languages.sentences import first_sentence
+from dpicl_rag.results import AgreedPart, PrivateAnswer
 
 
 def written_sentence(question: Question, keys: Sequence[str]) -> str | None:
@@ -63,3 +66,23 @@ def says_no_more(sentence: str, question: str, keys: Sequence[str]) -> bool:
     said, key_words = content_words(sentence), content_words(" ".join(keys))
     small = content_words(" ".join(language_of(question).function_words))
     return key_words <= said and said <= key_words | content_words(question) | small
+
+
+def counts_in_words(parts: Sequence[AgreedPart], question: str) -> str:
+    """A fixed sentence of the counts that were released with parts; empty without parts.
+
+    Args:
+        parts: Of an answer.
+        question: Says the language.
+    """
+    prose = prose_for(question)
+    counts = [(part.text, part.estimate) for part in parts if part.estimate is not None]
+    if counts:
+        return prose.counts("named", counts)
+    return prose.sentence("uncounted") if parts else ""
+
+
+def with_counts(answer: PrivateAnswer, question: str) -> PrivateAnswer:
+    """The same with the counts of its parts in words."""
+    told = counts_in_words(answer.parts, question)
+    return replace(answer, text=f"{answer.text} {told}") if told else answer

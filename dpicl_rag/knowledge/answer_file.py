@@ -62,6 +62,13 @@ class Entry:
     drawn: bool = False
     numbers: str = ""
 
+    def damaged(self) -> KnowledgeError:
+        """The error of numbers that cannot be read."""
+        return KnowledgeError(
+            f"entry {self.id} of the memory is damaged; `dpicl-rag memory forget {self.id}` "
+            "forgets it"
+        )
+
     @property
     def text(self) -> str:
         """Its text for the public row."""

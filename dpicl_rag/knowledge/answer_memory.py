@@ -7,10 +7,12 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
@@ -18,6 +20,7 @@ from dpicl_rag.knowledge.answer_file import AnswerFile, Entry, MemoryScope, part
 from dpicl_rag.languages.sentences import ends_sentence
 from dpicl_rag.ledger.scope import require_name
 from dpicl_rag.normal_forms import normal_form
+from dpicl_rag.results import AgreedPart
 
 if TYPE_CHECKING:
     from dpicl_rag.results import Paid, PrivateAnswer
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
 NEIGHBOURS = 4
 LEAST = 0.5
+
+
+_PARTS = TypeAdapter(tuple[AgreedPart, ...])
+_OF_PARTS = " parts"  # behind the form of their answer
 
 
 _ENDING = " .?!\u061f\u3002"  # the Arabic question mark and the ideographic full stop have no NFKC
@@ -226,11 +233,38 @@ class AnswerMemory:
             numbers=numbers,
         )
 
-    def keep(self, question: str, form: str, answer: PrivateAnswer, drawn: bool) -> None:
-        """`remember` what was just released. A failure is a warning, once: the answer is there."""
+    def keep(
+        self, question: str, form: str, answer: PrivateAnswer, drawn: bool, counts: str = ""
+    ) -> None:
+        """`remember` what was just released. A failure is a warning, once: the answer is there.
+
+        Counts of its parts are an entry of their own: no other question is answered with them.
+        """
         self._keep(
             question, form, answer, answer.text, whole=answer.stopped_by == "end", drawn=drawn
         )
+        if answer.parts:
+            free = replace(answer, epsilon=0.0, delta=0.0, rho=0.0)
+            numbers = _PARTS.dump_json(answer.parts).decode()
+            self._keep(question, form + _OF_PARTS, free, counts, numbers=numbers)
+
+    def parts(self, question: str, form: str) -> tuple[AgreedPart, ...]:
+        """The parts of an answer, if it was kept with some.
+
+        Args:
+            question: As in `same`.
+            form: As in `same`.
+
+        Raises:
+            KnowledgeError: They cannot be read.
+        """
+        entry = self.same_count(question, form + _OF_PARTS)
+        if entry is None:
+            return ()
+        try:
+            return _PARTS.validate_json(entry.numbers)
+        except ValidationError:
+            raise entry.damaged() from None
 
     def keep_count(self, question: str, form: str, cost: Paid, text: str, numbers: str) -> None:
         """As `keep`, of a count: its text for people, and its numbers as JSON."""

@@ -15,11 +15,11 @@ from typing import Literal, Protocol
 
 from dpicl_rag.languages.languages import language_of
 
-Counted = Literal["said", "about", "named"]
+HowCounted = Literal["said", "about", "named"]
 """What documents do: their answers are it, they are about it, or they name it."""
 
 
-class Range(Protocol):
+class NumberRange(Protocol):
     """A number of documents, and the numbers between which the true one is."""
 
     @property
@@ -49,16 +49,16 @@ class Prose:
     code: str
     _sentences: Mapping[str, str] = field(repr=False)
 
-    def yes(self, count: Range) -> str:
+    def yes(self, count: NumberRange) -> str:
         """How many say yes."""
         return self._filled("yes", **self._range(count))
 
     def counts(
         self,
-        how: Counted,
-        counts: Iterable[tuple[str, Range]],
-        total: Range | None = None,
-        others: Range | None = None,
+        how: HowCounted,
+        counts: Iterable[tuple[str, NumberRange]],
+        total: NumberRange | None = None,
+        others: NumberRange | None = None,
     ) -> str:
         """One sentence of several counts; the first has the words of the whole.
 
@@ -100,7 +100,7 @@ class Prose:
     def _filled(self, key: str, **words: str) -> str:
         return self._sentences[key].format_map(words)
 
-    def _range(self, count: Range) -> dict[str, str]:
+    def _range(self, count: NumberRange) -> dict[str, str]:
         return {name: self._number(getattr(count, name)) for name in ("units", "low", "high")}
 
     def _number(self, number: int) -> str:

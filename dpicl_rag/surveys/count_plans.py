@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
@@ -228,18 +228,19 @@ class SummaryCounts:
     """The counts of a summary. Public.
 
     Attributes:
-        survey: Those of its themes.
+        survey: The plan of its themes.
         sentences: Of the words that units of the largest themes give; None where they are not
             asked.
     """
 
-    survey: ThemeCounts
+    survey: Plan[ThemeCounts]
     sentences: Agreement | None
 
     @property
     def rho(self) -> float:
         """Price of all for any unit, zCDP."""
-        return self.survey.rho + (0.0 if self.sentences is None else self.sentences.rho)
+        sentences = 0.0 if self.sentences is None else self.sentences.rho
+        return self.survey.mechanism.rho + sentences
 
 
 def summary_plan(
@@ -257,25 +258,29 @@ def summary_plan(
     Raises:
         ConfigurationError: As of `survey_plan`.
     """
-    if keys is None:
-        plan = survey_plan(config, words, votes)
-        return replace(plan, mechanism=SummaryCounts(plan.mechanism, None))
-    whole = config.rho(booked=booked)
-    survey = survey_plan(config, words, votes, rho=SHARES.summary_survey * whole)
-    sentences = Agreement.within(
-        (whole - survey.rho) * _ROUNDING,
-        config.threshold_delta(booked=booked),
-        DIRECT,
-        config.adjacency,
-        keys,
+    whole = None if keys is None else config.rho(booked=booked)
+    part = None if whole is None else SHARES.summary_survey * whole
+    survey = survey_plan(config, words, votes, rho=part)
+    parts, sentences = survey.parts[1:], None
+    if keys is not None and whole is not None:
+        sentences = Agreement.within(
+            (whole - survey.rho) * _ROUNDING,
+            config.threshold_delta(booked=booked),
+            DIRECT,
+            config.adjacency,
+            keys,
+            gaussian=config.only_gaussian,
+        )
+        what = f"words of the largest themes, released where about {sentences.threshold} say so"
+        parts = (*parts, Price("sentences", sentences.rho, what, sentences.delta))
+    return Plan(
+        mechanism=SummaryCounts(survey, sentences),
+        individual=False,
+        epsilon=config.epsilon,
+        delta=config.delta,
+        rho=whole or survey.rho,
+        parts=parts,
         gaussian=config.only_gaussian,
-    )
-    what = f"words of the largest themes, released where about {sentences.threshold} say so"
-    return replace(
-        survey,
-        mechanism=SummaryCounts(survey.mechanism, sentences),
-        rho=whole,
-        parts=(*survey.parts[1:], Price("sentences", sentences.rho, what, sentences.delta)),
     )
 
 

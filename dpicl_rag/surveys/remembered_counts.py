@@ -12,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.requests import Request
@@ -89,7 +88,4 @@ def _read(entry: Entry, kind: type[R]) -> R:
     try:
         return TypeAdapter(kind).validate_json(entry.numbers)
     except ValidationError:
-        raise KnowledgeError(
-            f"entry {entry.id} of the memory is damaged; `dpicl-rag memory forget {entry.id}` "
-            "forgets it"
-        ) from None
+        raise entry.damaged() from None

@@ -9,7 +9,7 @@ as in one answer, however many themes there are (docs/privacy.md, "Summaries").
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -30,6 +30,7 @@ from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.prose import prose_for
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.requests import VOTES, Request
@@ -37,7 +38,7 @@ from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents, all_units
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid
-from dpicl_rag.surveys.count_plans import SummaryCounts, summary_plan
+from dpicl_rag.surveys.count_plans import SummaryCounts, ThemeCounts, summary_plan
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import PrivateSummary, SummarisedTheme, SurveyedTheme
 from dpicl_rag.surveys.surveying import (
@@ -64,6 +65,7 @@ def summarise_units(request: Request, documents: Documents, run: PrivateRun) -> 
     config, coins = run.config, run.randomness
     memory = memory_of_counts(documents, run)
     plan, _ = plan_of_summary(request, documents, run)
+    survey, sentences = plan.mechanism.survey, plan.mechanism.sentences
     words = packaged_words() if request.vocabulary is None else request.vocabulary
     embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
 
@@ -73,19 +75,18 @@ def summarise_units(request: Request, documents: Documents, run: PrivateRun) -> 
             documents, rho=plan.rho, delta=plan.threshold_delta, gaussian=plan.gaussian
         )
         with account:
-            survey = replace(plan, mechanism=plan.mechanism.survey)
             found = surveyed(blocks, public, survey, VOTES, account, coins)
-            paid = plan.mechanism.survey.rho
-            sentences, largest = plan.mechanism.sentences, _largest(found)
+            paid, largest = survey.mechanism.rho, _largest(found)
             told: list[_Told] = []
             if sentences is not None and largest and account.pays_thresholds(sentences.delta):
                 asked = _Asking.of(request, run)
                 votes, rates = asked.votes(found, largest, documents, embedder)
                 account.pay(sentences.rho, delta=sentences.delta)
                 paid += sentences.rho
-                drawn = sentences.draw(votes, coins)
+                drawn, noise = sentences.draw(votes, coins), sentences.noise
+                assert isinstance(noise, DiscreteGaussian)
                 told = [
-                    asked.told(at, drawn, partial(Estimate.of, noise=sentences.noise, rate=rate))
+                    asked.told(at, drawn, partial(Estimate.of, noise=noise, rate=rate))
                     for at, rate in enumerate(rates)
                 ]
         return _summary(request.question, found, survey, largest, told, paid)
@@ -237,7 +238,7 @@ def _pair(theme: int, key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Members:
+class ThemeMembers:
     """The units of one theme. Private.
 
     Attributes:
@@ -259,7 +260,7 @@ def members_of(
     embedder: Embedder,
     themes: npt.NDArray[np.float32],
     privacy_unit: str = "document",
-) -> list[Members]:
+) -> list[ThemeMembers]:
     """The units of each theme: those whose best passage is nearest to it, and near at all.
 
     A unit is of one theme at most. Which one is a function of its own passages and of the themes.
@@ -283,8 +284,8 @@ def members_of(
         firsts = np.cumsum([0, *map(len, texts[:-1])])
         scores = np.maximum.reduceat(exact, firsts, axis=0)
 
-    def members(own: list[int]) -> Members:
-        return Members([names[at] for at in own], lambda some: [texts[own[at]] for at in some])
+    def members(own: list[int]) -> ThemeMembers:
+        return ThemeMembers([names[at] for at in own], lambda some: [texts[own[at]] for at in some])
 
     nearest = [_nearest(row) for row in scores.tolist()]
     return [
@@ -293,7 +294,7 @@ def members_of(
     ]
 
 
-def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> list[Members]:
+def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> list[ThemeMembers]:
     scans = [source.scan(theme) for theme in themes]
     scores: dict[str, list[float]] = {}
     for number, near in enumerate(scans):
@@ -301,7 +302,7 @@ def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> li
             scores.setdefault(unit, [-np.inf] * len(themes))[number] = score
     nearest = {unit: _nearest(row) for unit, row in scores.items()}
 
-    def members(number: int) -> Members:
+    def members(number: int) -> ThemeMembers:
         near = scans[number]
         own = [at for at, unit in enumerate(near.units) if nearest[unit] == number]
 
@@ -311,7 +312,7 @@ def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> li
                 texts[passage.document.unit].append(passage.document.text)
             return [tuple(found) for found in texts.values()]
 
-        return Members([near.units[at] for at in own], fetch)
+        return ThemeMembers([near.units[at] for at in own], fetch)
 
     return [members(number) for number in range(len(themes))]
 
@@ -325,7 +326,7 @@ def _nearest(scores: Sequence[float]) -> int | None:
 def _summary(
     question: str | None,
     found: Surveyed,
-    plan: Plan,
+    plan: Plan[ThemeCounts],
     largest: Sequence[int],
     told: Sequence[_Told],
     paid: float,

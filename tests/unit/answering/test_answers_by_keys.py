@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from dpicl_rag import PrivateContextLLM, Rehearsal
+from dpicl_rag import AnswerMemory, PrivateContextLLM, Rehearsal
 from dpicl_rag.answering import private_run
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.sentence_votes import VoteReader
@@ -17,6 +17,7 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, TruncatedGeome
 from dpicl_rag.mechanisms.private_counts import Agreement
 from dpicl_rag.requests import Request
 from dpicl_rag.results import UNSUPPORTED, Estimate
+from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.answering.test_whole_answers import END, SIZE, counted, speech
 
 __all__ = ["counted"]
@@ -98,14 +99,21 @@ def test_all_parts_that_enough_say_are_the_answer(monkeypatch):
 def test_items_are_told_with_the_counts_that_passed_the_threshold(monkeypatch, tmp_path):
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda *_: 2)
     corpus = documents(*["refund"] * 70, *["other"] * 90, "third")
-    with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        found = llm(ledger=ledger, epsilon=8.0, units=200).answer(LIST, corpus)
-    assert [(part.text, part.count.units) for part in found.parts] == [
+    with (
+        Ledger(tmp_path / "ledger.sqlite") as ledger,
+        AnswerMemory(tmp_path / "memory", "mail", embedder=BucketEmbedder()) as memory,
+    ):
+        asked = llm(ledger=ledger, epsilon=8.0, units=200, corpus="mail", knowledge=memory)
+        found = asked.answer(LIST, corpus)
+        again = asked.answer(LIST, corpus)
+        assert [one.question for one in memory.entries()] == [LIST, LIST]
+    assert (again.text, again.parts, again.rho) == (found.text, found.parts, 0.0)
+    assert [(part.text, part.estimate.units) for part in found.parts] == [
         ("other", 92),
         ("refund", 72),
     ]
     within = found.agreeing_within
-    assert found.parts[1].count == Estimate(72, 72 - within, 72 + within)
+    assert found.parts[1].estimate == Estimate(72, 72 - within, 72 + within)
     assert found.text.endswith(
         f" About 92 documents ({92 - within} to {92 + within}) name other; "
         f"72 ({72 - within} to {72 + within}) name refund."

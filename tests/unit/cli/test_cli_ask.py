@@ -41,6 +41,7 @@ ANSWER_FIELDS = [
     "by",
     "agreeing",
     "agreeing_within",
+    "parts",
     "released",
 ]
 

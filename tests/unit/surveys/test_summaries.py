@@ -1,14 +1,19 @@
-"""Summaries: themes with shares, and what units of the largest agree on. Nothing real reads them."""
+"""Summaries: themes with shares, and words that units of the largest agree on."""
 
+import asyncio
 import random
+import re
 
+import numpy as np
 import pytest
 
-from dpicl_rag import AnswerMemory, Document, PrivateContextLLM, Rehearsal
+from dpicl_rag import AnswerMemory, Corpus, Document, PrivateContextLLM, Rehearsal
+from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering import private_run
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.requests import Request
+from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys import summaries
 from tests.support.rehearsed_model import RehearsedModel, knowing
 
@@ -17,23 +22,41 @@ PLANTED = {
     "bakery": (45, "The {0} bread from your bakery was stale and the cake was dry."),
     "garden": (35, "In the {0} garden the flowers wither, nobody waters the plants."),
 }
+WORDS = (
+    *("piano", "keys", "music"),
+    *("bakery", "bread", "cake"),
+    *("garden", "flowers", "plants"),
+    *("river", "boat", "sail"),
+)
 REST = "Please send {0} regards to everyone."
 DAYS = ("first", "old", "blue", "other", "small", "next", "long", "warm")
+QUESTION = "What do people complain about?"
 
 
-def corpus(seed=0):
-    """Themes that were planted, worded by themselves as far as a word does it."""
+def documents(seed=0):
+    """Units of themes that were planted, and some of none."""
     coins = random.Random(seed)
-    texts = [
-        text.format(coins.choice(DAYS)) for many, text in PLANTED.values() for _ in range(many)
-    ]
-    texts += [REST.format(coins.choice(DAYS)) for _ in range(10)]
+    texts = [text for many, text in PLANTED.values() for _ in range(many)] + 10 * [REST]
     coins.shuffle(texts)
-    return [Document(text, f"u{at}") for at, text in enumerate(texts)]
+    return [Document(text.format(coins.choice(DAYS)), f"u{at}") for at, text in enumerate(texts)]
+
+
+class Themed:
+    """Words of a theme share an axis, and have one of their own."""
+
+    fingerprint = "themed"
+
+    def embed(self, texts, *, query=False):
+        rows = np.zeros((len(texts), 16), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for at, word in enumerate(WORDS):
+                if word in text:
+                    row[[at, 12 + at // 3]] += 0.3, 1.0
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
 class Reading(RehearsedModel):
-    """A model that says of a document what it is about, in its own words, or nothing."""
+    """A model that says what a document is about, or nothing."""
 
     def say(self, document, asked, shown, most):
         name = next((one for one in PLANTED if one in document), None)
@@ -42,7 +65,7 @@ class Reading(RehearsedModel):
         return Continuation(tuple(tokens), (0.0,) * len(tokens))
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def silent(monkeypatch):
     knows = Rehearsal(told=10, right=10, right_by_default=10, far=10, silent=10)
     monkeypatch.setattr(private_run, "rehearsal_of", lambda model: knows)
@@ -51,14 +74,22 @@ def silent(monkeypatch):
     )
 
 
+@pytest.fixture
+def corpus(tmp_path):
+    found = Corpus.create("mail", tmp_path, embedder=Themed())
+    found.add(documents(), no_ledger=True)
+    yield found
+    found.close()
+
+
 def llm(**settings):
     return PrivateContextLLM(Reading(knowing), **{"epsilon": 4.0, "seed": 7, **settings})
 
 
-@pytest.mark.usefixtures("silent")
-@pytest.mark.filterwarnings("ignore::dpicl_rag.NotPrivateWarning")
-def test_planted_themes_are_named_with_their_shares():
-    found = llm().summarise("What do people complain about?", corpus())
+pytestmark = pytest.mark.filterwarnings("ignore::dpicl_rag.NotPrivateWarning")
+
+
+def require_planted(found):
     largest = found.themes[:3]
     assert [theme.title for theme in largest] == list(PLANTED)
     assert [theme.sentence for theme in largest] == [f"It is the {name}" for name in PLANTED]
@@ -66,4 +97,97 @@ def test_planted_themes_are_named_with_their_shares():
         assert abs(share.part - many / 150) < 0.05
         (agreed,) = theme.agreed.values()
         assert agreed.low <= many <= agreed.high
-    print(found.text)
+
+
+@pytest.mark.heavy
+def test_planted_themes_are_named_with_their_shares_by_the_packaged_vectors():
+    require_planted(llm().summarise(QUESTION, documents()))
+
+
+def test_planted_themes_are_named_with_their_shares(corpus):
+    found = llm().summarise(QUESTION, corpus, vocabulary=WORDS)
+    require_planted(found)
+    themes = [theme for theme in found.themes if theme.units.low > 0]
+    told = [
+        found.total.units,
+        found.smallest,
+        *(
+            number
+            for one in (*(theme.units for theme in themes), found.others)
+            for number in (one.units, one.low, one.high)
+        ),
+    ]
+    assert sorted(map(int, re.findall(r"\d+", found.text))) == sorted(told)
+    assert found.as_dict()["parts"][0]["title"] == "piano"
+    assert "piano" in found._repr_html_()
+    later = asyncio.run(llm().asummarise(None, corpus, vocabulary=WORDS))
+    assert later.themes[0].title == "piano"
+
+
+def test_a_unit_is_of_the_theme_that_it_is_nearest_to_and_no_other(corpus):
+    embedder, texts = Themed(), documents()
+    themes = on_grid(embedder.embed(["piano keys", "cake", "flowers plants"]))
+    both = [*texts, Document("a piano in the garden, all keys with flowers", "both")]
+    corpus.add(both[-1:], no_ledger=True)
+    stored = summaries.members_of(corpus, embedder, themes)
+    listed = summaries.members_of(both, embedder, themes)
+    for one, other in zip(stored, listed, strict=True):
+        assert sorted(one.names) == sorted(other.names)
+        places = [one.names.index(name) for name in other.names]
+        assert one.fetch(places) == other.fetch(range(len(other.names)))
+    assert sum("both" in one.names for one in stored) == 1
+    assert [len(one.names) for one in listed] in ([61, 45, 35], [60, 45, 36])
+    assert summaries.members_of([], embedder, themes)[0].fetch([]) == []
+
+
+def test_what_is_told_is_what_was_planned_and_charged_and_is_free_again(corpus, tmp_path):
+    request = Request.of("summary", question=QUESTION, vocabulary=WORDS)
+    with (
+        Ledger(tmp_path / "ledger.sqlite") as ledger,
+        AnswerMemory(tmp_path / "memory", "mail", embedder=Themed()) as memory,
+    ):
+        asked = llm(epsilon=8.0, ledger=ledger, knowledge=memory)
+        plan = asked.plan(corpus, request)
+        assert [part.name for part in plan.parts] == ["words", "themes", "sentences"]
+        assert sum(part.rho for part in plan.parts) == pytest.approx(plan.rho)
+        first = asked.run(request, corpus)
+        (spent,) = [one.spent for one in ledger.status() if one.kind == "corpus"]
+        assert spent == pytest.approx(first.rho) == pytest.approx(plan.rho)
+        again = asked.run(request, corpus)
+        assert (again.rho, again.from_memory, again.text) == (0.0, True, first.text)
+        assert [one.spent for one in ledger.status() if one.kind == "corpus"] == [spent]
+        assert not asked.run(request.model_copy(update={"fresh": True}), corpus).from_memory
+
+
+def test_where_no_theme_is_seen_no_sentence_is_paid_for(tmp_path):
+    few = [Document("a piano", "one"), Document("a cake", "two")]
+    with Corpus.create("mail", tmp_path, embedder=Themed()) as corpus:
+        corpus.add(few, no_ledger=True)
+        found = llm().summarise(None, corpus, vocabulary=WORDS)
+        plan = llm().plan(corpus, Request.of("summary", vocabulary=WORDS))
+    assert found.themes == ()
+    assert found.rho == pytest.approx(plan.price("words") + plan.price("themes"))
+
+
+def test_a_model_that_is_never_silent_is_not_asked(corpus, monkeypatch):
+    monkeypatch.setattr(private_run.PrivateRun, "silent", False)
+    model = Reading(knowing)
+    found = PrivateContextLLM(model, epsilon=4.0, seed=7).summarise(
+        QUESTION, corpus, vocabulary=WORDS
+    )
+    assert not model.together
+    assert {theme.sentence for theme in found.themes} == {None}
+    assert found.themes[0].title == found.themes[0].name
+    assert found.rho == pytest.approx(epsilon_to_rho(4.0, 1e-5))
+
+
+def test_of_a_large_theme_some_units_are_asked_and_counts_are_of_all(corpus, monkeypatch):
+    model = Reading(knowing)
+    found = PrivateContextLLM(model, epsilon=30.0, units=30, seed=7).summarise(
+        QUESTION, corpus, vocabulary=WORDS
+    )
+    assert len(model.together) == 3
+    assert 15 < model.together[0] < 45
+    (agreed,) = found.themes[0].agreed.values()
+    assert agreed.low <= 60 <= agreed.high
+    assert agreed.high - agreed.low > 10
