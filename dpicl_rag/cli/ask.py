@@ -44,6 +44,7 @@ _CHOSEN: Mapping[Kind, str] = {
     "count": f"count: how many units say so, each asked by itself; {_INSIST}",
     "tally": f"tally: how many units say each of these; {_INSIST}",
     "survey": f"survey: what units are about, and how many; {_INSIST}",
+    "summary": f"summary: the largest themes, and what many of their units say; {_INSIST}",
     "person": f"about one person: no document is asked, and it is free; {_INSIST}",
 }
 """What is done with a question of each kind."""
@@ -310,7 +311,7 @@ def _ask_units(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Count, tally or survey what was found to be asked; the options are those of an answer."""
+    """Count, tally, survey or summarise, as the question asks; with the options of an answer."""
     for name in ("units", "top_k", "private_threshold", "private_top_k"):
         if getattr(source, name) is not None:
             raise ConfigurationError(
@@ -327,10 +328,13 @@ def _ask_units(
     if not as_json:
         console.note(_CHOSEN[kind])
     told = {"kind": kind}
+    if plan and kind == "summary":
+        _print_plan(request, opened.name, opened, source, config, answering, as_json=as_json)
+        return
     if plan:
         print_plan_of_numbers(request, config, answering.reader, kind=told, as_json=as_json)
         return
-    reader = answering.reader if kind == "survey" else None
+    reader = answering.reader if kind in ("survey", "summary") else None
     asked = partial(ask_units, request, opened, source, config, answering)
     asked(reader=reader, kind=told, as_json=as_json, quiet=quiet)
 
@@ -348,14 +352,14 @@ def _what_would_help(plan: Plan[Any]) -> str:
 def _print_plan(
     request: Request,
     name: str,
-    search: Search,
+    documents: Search | Corpus | ChromaCollection,
     source: option_groups.Source,
     config: PrivacyConfig,
     answering: option_groups.Answering,
     *,
     as_json: bool,
 ) -> None:
-    """The price of an answer, by part."""
+    """The price of an answer or a summary, by part."""
     from dpicl_rag.knowledge.public_knowledge import PublicDocuments
 
     for public in answering.public or ():
@@ -363,7 +367,7 @@ def _print_plan(
             PublicDocuments(corpus)  # refuses a private one
     with planning_model(config, answering.reader, name, answering) as llm:
         numbers = {"kind": request.kind} if as_json else None
-        print_plan(llm.plan(search, request), as_json=as_json, kind=numbers)
+        print_plan(llm.plan(documents, request), as_json=as_json, kind=numbers)
 
 
 def _ask_synthetic(

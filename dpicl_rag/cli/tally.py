@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.results import Estimate
     from dpicl_rag.stores.chroma import ChromaCollection
-    from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+    from dpicl_rag.surveys.survey_results import (
+        PrivateCount,
+        PrivateSummary,
+        PrivateSurvey,
+        PrivateTally,
+    )
+
+    Numbers = PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary
 
 _RELEASED = "interrupted; a count that was drawn is paid for"
 _BAR = 30  # characters of the longest bar
@@ -166,15 +173,15 @@ def ask_units(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Count, tally or survey, and print what comes of it.
+    """Count, tally, survey or summarise, and print what comes of it.
 
     Args:
-        request: A count, a tally or a survey.
+        request: A count, a tally, a survey or a summary.
         opened: The corpus.
         place: Where it is, and which of its units are asked.
         config: Public settings.
         paying: Whose budget pays, and perhaps who reads.
-        reader: Address of a chat model that reads for a survey.
+        reader: Address of a chat model that reads for a survey or a summary.
         kind: What JSON begins with, where the kind was chosen here.
         as_json: Print numbers.
         quiet: Show no progress.
@@ -192,7 +199,8 @@ def ask_units(
             stack.enter_context(console.status("Counting", quiet=quiet))
             found = llm.run(request, opened)
         else:
-            documents = opened if survey else _documents(opened, place)
+            whole = survey or request.kind == "summary"
+            documents = opened if whole else _documents(opened, place)
             found = _read(llm, request, documents, stack, quiet)
     if as_json:
         console.write_json({**(kind or {}), **found.as_dict()})
@@ -201,9 +209,14 @@ def ask_units(
     _print_cost(found, paying)
 
 
-def _print_numbers(found: PrivateCount | PrivateTally | PrivateSurvey) -> None:
+def _print_numbers(found: Numbers) -> None:
     """A sentence, or bars and what they leave out."""
-    from dpicl_rag.surveys.survey_results import LISTED, PrivateCount, PrivateTally
+    from dpicl_rag.surveys.survey_results import (
+        LISTED,
+        PrivateCount,
+        PrivateSummary,
+        PrivateTally,
+    )
 
     screen = console.stdout()
     if isinstance(found, PrivateCount):
@@ -212,6 +225,9 @@ def _print_numbers(found: PrivateCount | PrivateTally | PrivateSurvey) -> None:
         _print_bars(found.counts)
         for note in found.notes:
             screen.print(note, style="yellow", soft_wrap=True)
+    elif isinstance(found, PrivateSummary):
+        screen.print(console.printable(found.text), soft_wrap=True)
+        _print_bars({**{one.title: one.units for one in found.themes}, "others": found.others})
     else:
         listed = {one.name: one.units for one in found.themes[:LISTED]}
         _print_bars({**listed, "others": found.others})
@@ -242,9 +258,7 @@ def _documents(
     return ThresholdRetriever(opened, units.threshold)
 
 
-def _print_cost(
-    found: PrivateCount | PrivateTally | PrivateSurvey, paying: option_groups.Paying
-) -> None:
+def _print_cost(found: Numbers, paying: option_groups.Paying) -> None:
     """One line on its cost, or on its being from memory."""
     if found.from_memory:
         note = "from memory: counted before, so it costs nothing; --fresh counts again"

@@ -7,7 +7,7 @@ its price depends on a document. All doors decide here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from dpicl_rag.answering.answers import begin_answer, plan_of_answer
@@ -72,8 +72,8 @@ def release(request: Request, documents: Documents, run: PrivateRun) -> Result:
         documents: Private.
         run: Reads them, and pays.
     """
-    request, documents = settled(request, documents, run)
-    return _RELEASES[_kind(request)](request, documents, run)
+    chosen, documents = settled(request, documents, run)
+    return _as_asked(_RELEASES[_kind(chosen)](chosen, documents, run), request)
 
 
 def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStream:
@@ -84,11 +84,12 @@ def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStr
         documents: Private.
         run: Reads them, and pays.
     """
+    asked = request
     request, documents = settled(request, documents, run)
     kind = _kind(request)
     if kind == "answer":
         return begin_answer(request, documents, run)
-    found = _RELEASES[kind](request, documents, run)
+    found = _as_asked(_RELEASES[kind](request, documents, run), asked)
     answer = _in_words(found, kind, run.booked_under(corpus_name_of(documents)))
     return ready_stream(answer, request.question or "", run.model.tokenizer)
 
@@ -101,6 +102,13 @@ def planned(request: Request, documents: Documents, run: PrivateRun) -> Planned:
 
 def _kind(request: Request) -> Kind:
     return request.kind or "answer"
+
+
+def _as_asked(found: Result, request: Request) -> Result:
+    """What is told of whole documents, for no question, in the language of the one that asked."""
+    if isinstance(found, PrivateSurvey | PrivateSummary) and found.question is None:
+        return replace(found, question=request.question)
+    return found
 
 
 def _in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
