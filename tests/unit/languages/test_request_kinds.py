@@ -23,7 +23,7 @@ def test_questions_are_of_the_kind_that_people_mean(name):
     assert len(wrong) <= MOST_WRONG, wrong
 
 
-@pytest.mark.parametrize("kind", ["count", "tally", "survey", "person"])
+@pytest.mark.parametrize("kind", ["count", "tally", "survey", "summary", "person"])
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_fact_is_taken_for_nothing_dearer(name, kind):
     """An answer needs many that say the same; what is counted by mistake is paid for."""

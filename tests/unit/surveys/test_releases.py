@@ -74,8 +74,8 @@ def test_numbers_at_a_door_of_text_cost_what_the_plan_and_the_ledger_say(tmp_pat
     [spent] = [one.spent for one in ledger.status() if (one.kind, one.name) == ("corpus", "mail")]
     assert answer.rho == pytest.approx(plan.rho) == pytest.approx(spent)
     assert (answer.kind, answer.by, answer.question) == ("count", "counts", COUNT)
-    assert set(answer.parts) == {"yes", "read_right", "complete"}
-    assert str(answer.parts["yes"]["units"]) in answer.text
+    assert set(answer.numbers) == {"yes", "read_right", "complete"}
+    assert str(answer.numbers["yes"]["units"]) in answer.text
 
 
 def test_the_kind_of_a_follow_up_is_that_of_the_whole_question():
