@@ -59,6 +59,7 @@ async def told(drive: Drive, tiny_model, documents: list[str], folder) -> Compar
     return probe
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "drive",
     [

@@ -42,6 +42,7 @@ class OfAll(ScriptedReader):
         return self._of(super().replies(prompts))
 
 
+@pytest.mark.one_in(3)
 @BOTH
 @WAYS
 @pytest.mark.parametrize("unit", ["a", "b", "c", "nothing!"])

@@ -201,6 +201,7 @@ def tallies(words, unit=None, **settings):
     return views(words, unit, ask=ask, **settings)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("votes", [1, 2])
 @pytest.mark.parametrize("unit", ["dog", "dog cat", "nothing"])
 def test_a_tally_by_vectors_is_paid_for(unit, votes):

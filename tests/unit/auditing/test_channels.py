@@ -28,6 +28,7 @@ def few_pairs(monkeypatch):
     monkeypatch.setattr(channels, "neighbours_by_channel", lambda notes: islice(every(notes), 2))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("few_pairs")
 @pytest.mark.parametrize("embedder", [None, BucketEmbedder()], ids=["list", "store"])
 @pytest.mark.parametrize("labels", [(), ("yes", "no")], ids=["answer", "label"])

@@ -260,6 +260,7 @@ def test_membership_attacks_both_paths(cli, home, source):
     assert cli("evaluate", "membership", *words, "--examples", "5").exit_code == 2
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.skipif("DPICL_RAG_DATA" not in os.environ, reason="no benchmark data")
 @pytest.mark.parametrize("task", ["agnews", "trec", "dbpedia", "gsm8k"])
 def test_membership_is_attacked_on_every_text_task(cli, home, task):

@@ -66,6 +66,7 @@ def ledger(folder):
     return Ledger(folder / "ledger.sqlite")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("in_cycle", [False, True], ids=["alone", "in a cycle"])
 @pytest.mark.parametrize("opened", [corpus, memory, replies, keys, ledger])
 def test_its_connections_are_closed(opened, in_cycle, tmp_path, closings):

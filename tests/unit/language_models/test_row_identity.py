@@ -32,6 +32,7 @@ def test_a_row_is_the_same_to_the_last_bit_in_any_company(name):
     assert verdict(name, tokenizer, torch.float32, rounds=1, seed=0) == "identical"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.heavy  # on a processor that has no instructions of 16 bits
 @pytest.mark.guard
 @pytest.mark.parametrize(

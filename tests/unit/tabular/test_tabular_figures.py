@@ -22,6 +22,7 @@ def read(folder, name, part):
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", sorted(MEASURED))
 def test_what_can_be_learned_survives(name, data_folder):
     schema = Schema.read(name)
