@@ -66,7 +66,7 @@ def pytest_configure(config):
 
 
 def _leave_cases(items):
-    """Make cases heavy beyond one in so many, but for those that a planted fault is recorded with."""
+    """Make cases heavy beyond one in so many, but for those of recorded faults."""
     named = {fault.test for fault in faults()}
     cases = Counter()
     for item in items:
@@ -74,6 +74,7 @@ def _leave_cases(items):
         if mark is not None:
             function = item.nodeid.partition("[")[0]
             if cases[function] % mark.args[0] and item.nodeid not in named:
+                item.own_markers = [mark for mark in item.own_markers if mark.name != "guard"]
                 item.add_marker("heavy")
             cases[function] += 1
 
@@ -100,6 +101,13 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish():
     """What imports and the collection of tests made stays: no garbage collection walks it again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def frozen():
+    """Tests that ask for collections do not walk each time what others have left."""
     gc.collect()
     gc.freeze()
 

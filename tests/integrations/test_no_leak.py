@@ -17,6 +17,8 @@ from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from tests.integrations.drives import DRIVES, watched
 from tests.integrations.leak_probe import SECRET, Drive, LeakProbe, SpyModel, Stage
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("drive", DRIVES)

@@ -394,7 +394,7 @@ def test_a_tiny_model_stays_within_its_charge(name, accounting, decided_model):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", ["surplus", pytest.param("vote", marks=pytest.mark.guard)])
+@pytest.mark.parametrize("name", ["surplus", "vote"])
 def test_the_default_model_stays_within_its_charge(name, default_model):
     # Under a fixed charge of few tokens each has a high price, which a full vote nearly uses.
     settings = {"utility": name, "accounting": "fixed", "max_tokens": 3}

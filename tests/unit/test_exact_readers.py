@@ -54,6 +54,7 @@ def test_a_unit_pays_for_what_its_note_shows(trace, accounting, unit):
     assert beyond <= 1e-12
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.heavy
 @BOTH
 @pytest.mark.parametrize("unit", [pytest.param("a", marks=pytest.mark.guard), "c"])

@@ -148,6 +148,7 @@ def test_a_tally_is_paid_for(unit, most, accounting):
     assert worst(tallied(most=most), unit, accounting=accounting) <= 1e-9
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.heavy
 @ACCOUNTING
 @pytest.mark.parametrize("ask", [counted(sample=0.5), tallied(("a", "b"), sample=0.5)])

@@ -14,6 +14,8 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.server.api_keys import KeyFile
 from tests.unit.conftest import HashingEmbedder
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 
 class Recorded(sqlite3.Connection):
     """A connection that tells when it is closed; Python 3.13 warns of one that is not."""

@@ -141,7 +141,7 @@ NUMBERED = st.dictionaries(
 LOGPROBS = ANYTHING | NUMBERED.map(lambda named: {"top_logprobs": [named]})
 
 
-@settings(max_examples=200, derandomize=True, deadline=None)
+@settings(max_examples=80, derandomize=True, deadline=None)
 @given(LOGPROBS, LOGPROBS)
 def test_no_reply_moves_another(one, other):
     """Rows of two documents, the second of which is answered by anything in turn."""
