@@ -54,10 +54,9 @@ def test_a_unit_pays_for_what_its_note_shows(trace, accounting, unit):
     assert beyond <= 1e-12
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.heavy
 @BOTH
-@pytest.mark.parametrize("unit", [pytest.param("a", marks=pytest.mark.guard), "c"])
+@pytest.mark.parametrize("unit", ["a", "c"])
 def test_and_for_tokens_that_are_drawn_from_notes(trace, accounting, unit):
     short, beyond = worst(trace, ("a", "a", "b"), unit, accounting=accounting, reader=HONEST)
     assert short <= 1e-9
@@ -192,6 +191,7 @@ def few(corpus):
 LIMITED = {"reader": ScriptedReader(letters), "max_calls": 2}
 
 
+@pytest.mark.one_in(4)
 @tallies.ACCOUNTING
 @pytest.mark.usefixtures("as_drawn")
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ TWO = WORDS[:2]
 HEAVY = pytest.mark.heavy
 OTHERS = ("dog", "dog cat", "sun")
 SOME = ("dog", "cat", "sun", "dog cat", "nothing")
-QUICK = [unit if unit in ("dog", "nothing") else pytest.param(unit, marks=HEAVY) for unit in SOME]
+QUICK = [unit if unit == "dog" else pytest.param(unit, marks=HEAVY) for unit in SOME]
 MUCH = {"epsilon": 12.0, "delta": 0.01}
 
 
@@ -209,7 +209,8 @@ def test_a_tally_by_vectors_is_paid_for(unit, votes):
 
 
 @pytest.mark.usefixtures("words_alone")
-@pytest.mark.parametrize("unit", ["dog", "sun", pytest.param("nothing", marks=HEAVY)])
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("unit", ["dog", "sun", "nothing"])
 def test_a_question_is_asked_of_each_unit_by_itself(unit):
     assert worst(unit, question="what of the sun?") <= 1e-9
 
