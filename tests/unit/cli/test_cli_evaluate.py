@@ -38,6 +38,7 @@ def test_a_run_ends_with_the_table_and_names_the_report(score, home):
     assert f"dpicl-rag evaluate report {home / 'run'}" in result.stderr
 
 
+@pytest.mark.heavy
 def test_every_method_is_shown_with_a_standard_error(score):
     result = score("--json", methods="all")
     assert result.exit_code == 0, result.output

@@ -331,6 +331,7 @@ def sampling_delta(method, sigma: float, epsilon: float) -> float:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("contexts", "rate"), [(1, 0.5), (2, 0.3), (3, 0.6)])
 def test_sampling_stays_within_epsilon_and_delta(contexts, rate):
     method = make("sampling", contexts=contexts, rate=rate)
