@@ -183,7 +183,6 @@ def test_both_are_paid_for_together(unit, monkeypatch):
 
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.heavy
-@pytest.mark.guard
 def test_one_in_the_place_of_another_is_paid_for():
     laws = [views(OTHERS, unit, adjacency="replace_one") for unit in ("dog", "cat", "nothing")]
     for left in laws:
