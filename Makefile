@@ -15,7 +15,7 @@ export OMP_WAIT_POLICY := passive
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it; MODEL=small is no toy"
 	@echo "make demo-terminal   the same mailbox in the terminal, beside ordinary RAG"
-	@echo "make test   run the tests that every change waits for (a quarter of an hour); BESIDE=1/32 more"
+	@echo "make test   run the tests that every change waits for (ten minutes); BESIDE=1/32 more"
 	@echo "make test-all  all tests, and the planted faults that they must see; SHARD=1/4 is a part"
 	@echo "make test-faults  only the planted faults"
 	@echo "make lint   lint and types"
@@ -51,7 +51,7 @@ SHARD  ?= 1/1
 
 # With BESIDE=2/32 also that part of all else, in one run: two take a minute more to collect.
 test: $(STAMP)
-	DPICL_RAG_KILLS=10 $(PYTEST) $(if $(BESIDE),-m "not engine" --shard $(BESIDE) --with-waited-for $(IGNORED), \
+	DPICL_RAG_KILLS=6 $(PYTEST) $(if $(BESIDE),-m "not engine" --shard $(BESIDE) --with-waited-for $(IGNORED), \
 		-m "not (heavy or stress or engine) or guard")
 	$(if $(BESIDE),$(BIN)/python -m tests.faults --shard $(BESIDE))
 

@@ -11,6 +11,7 @@ import sys
 import time
 import typing
 import zlib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from shutil import disk_usage
@@ -21,6 +22,7 @@ import pytest
 from hypothesis import settings
 
 from dpicl_rag.mechanisms import randomness
+from tests.faults.record import faults
 from tests.support.dovecot import dovecot, dovecot_program  # noqa: F401
 from tests.support.postgres import postgres  # noqa: F401
 
@@ -63,9 +65,24 @@ def pytest_configure(config):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
+def _leave_cases(items):
+    """Make cases heavy beyond one in so many, but for those of recorded faults."""
+    named = {fault.test for fault in faults()}
+    cases = Counter()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        if mark is not None:
+            function = item.nodeid.partition("[")[0]
+            if cases[function] % mark.args[0] and item.nodeid not in named:
+                item.own_markers = [mark for mark in item.own_markers if mark.name != "guard"]
+                item.add_marker("heavy")
+            cases[function] += 1
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests of other shards; a function's cases stay together."""
+    _leave_cases(items)
     shard, shards = map(int, config.getoption("--shard").split("/"))
     waited_for = config.getoption("--with-waited-for")
     kept, left = [], []
@@ -84,6 +101,13 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish():
     """What imports and the collection of tests made stays: no garbage collection walks it again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def frozen():
+    """Tests that ask for collections do not walk each time what others have left."""
     gc.collect()
     gc.freeze()
 

@@ -40,6 +40,7 @@ async def test_whole_answer(name, short_llm, ledger, drawn):
     assert drawn.count == 18
 
 
+@pytest.mark.one_in(5)
 @every_door
 @pytest.mark.parametrize("calls", [0, 3])
 async def test_an_engine_that_stops_answering_ends_the_answer(
@@ -156,6 +157,7 @@ async def test_stream_cancelled_during_the_search(name, short_llm, ledger):
     check_settled(ledger, 0)
 
 
+@pytest.mark.one_in(3)
 @every_door
 def test_eight_calls_at_once(name, short_llm, ledger, drawn):
     answers = DOORS[name](short_llm, DOCUMENTS).at_once(8)
@@ -165,6 +167,7 @@ def test_eight_calls_at_once(name, short_llm, ledger, drawn):
     check_settled(ledger, 48)
 
 
+@pytest.mark.one_in(3)
 @every_door
 async def test_eight_async_calls_at_once(name, short_llm, ledger, drawn, begun):
     answers = await DOORS[name](short_llm, DOCUMENTS).aat_once(8)

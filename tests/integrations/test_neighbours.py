@@ -21,6 +21,8 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from tests.integrations.drives import DRIVES, watched
 from tests.integrations.leak_probe import Comparison, Drive, SpyModel, Stage
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 DOCUMENTS = [f"The patient has zingpocket {number}." for number in range(3)]
 
 NEIGHBOURS = {
@@ -59,6 +61,7 @@ async def told(drive: Drive, tiny_model, documents: list[str], folder) -> Compar
     return probe
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "drive",
     [

@@ -17,7 +17,10 @@ from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from tests.integrations.drives import DRIVES, watched
 from tests.integrations.leak_probe import SECRET, Drive, LeakProbe, SpyModel, Stage
 
+pytestmark = pytest.mark.usefixtures("frozen")
 
+
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("drive", DRIVES)
 async def test_secret_reaches_the_model_and_nothing_else(drive: Drive, tiny_model, tmp_path):
     probe = LeakProbe()

@@ -78,6 +78,7 @@ AGREEMENTS = (None, "auto", "only", "off")
 SEARCHES = ({}, {"top_k": 2}, {"threshold": 0.1})
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("booked", [True, False])
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize("agreement", AGREEMENTS)
@@ -98,6 +99,7 @@ def test_a_plan_on_the_command_line_is_what_its_answer_pays_from(
     assert sum(told[name] for name in every) == pytest.approx(plan.rho)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("booked", [True, False])
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize("agreement", AGREEMENTS)
@@ -120,6 +122,7 @@ def test_a_plan_in_python_is_what_answers_of_the_frameworks_pay_from(
     assert [charged(plan) for plan, _ in plans] == [told] * 4
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 @pytest.mark.parametrize("agreement", AGREEMENTS)
 def test_a_server_tells_the_price_that_it_charges(agreement, search, installed, plans):
@@ -237,6 +240,7 @@ ALL_ALIKE: dict[str, Told] = {
 """Every unit of them pays, whatever accounting the others have."""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("settings", [{}, {"accounting": "fixed"}, {"agreement": "off"}], ids=str)
 @pytest.mark.parametrize("door", ANSWERS)
 def test_an_answer_tells_what_the_ledger_was_charged(door, settings, installed):
@@ -245,6 +249,7 @@ def test_an_answer_tells_what_the_ledger_was_charged(door, settings, installed):
     assert installed.spent() == pytest.approx(told, rel=1e-6)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("settings", [{}, {"accounting": "fixed", "epsilon": 4.0}], ids=str)
 @pytest.mark.parametrize("door", NUMBERS)
 def test_a_number_tells_what_the_ledger_was_charged(door, settings, installed):
@@ -253,6 +258,7 @@ def test_a_number_tells_what_the_ledger_was_charged(door, settings, installed):
     assert installed.spent() == pytest.approx(told, rel=1e-6)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("settings", [{}, {"epsilon": 4.0}], ids=str)
 @pytest.mark.parametrize("door", ALL_ALIKE)
 def test_a_number_that_all_pay_for_tells_what_the_ledger_was_charged(door, settings, installed):
@@ -298,6 +304,7 @@ PLANS: dict[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("epsilon", [8.0, 2.0])
 @pytest.mark.parametrize("name", PLANS)
 def test_a_plan_of_a_number_is_what_it_costs(name, epsilon, installed):

@@ -33,7 +33,10 @@ from tests.integrations.llama_index.support import (
 TURNS = [HumanMessage("Who is ill?"), AIMessage("Ann is.")]
 
 # The memory of LlamaIndex's chat engines leaves its database to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.usefixtures("frozen"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -56,6 +56,7 @@ SCORES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", SCORES)
 def test_draws_follow_the_scores(name, seeded):
     assert p_value(torch.tensor(SCORES[name], dtype=torch.float64), seeded) > LEVEL

@@ -237,6 +237,7 @@ def worst(trace, words, unit, **settings):
     return deficit(within, without), beyond - delta
 
 
+@pytest.mark.one_in(3)
 @BOTH
 @WAYS
 @pytest.mark.parametrize("unit", ["a", "b", "c", "nothing!"])

@@ -195,7 +195,6 @@ def dear_counts(monkeypatch):
     monkeypatch.setattr(Read, "sigma", 0.5)
 
 
-@pytest.mark.guard
 @pytest.mark.heavy
 def test_a_proposal_that_units_confirm_is_paid_for(dear_counts):
     without, found = (views(units, **PROPOSED) for units in (ONE, {**ONE, "u": [0.95]}))

@@ -35,7 +35,7 @@ TWO = WORDS[:2]
 HEAVY = pytest.mark.heavy
 OTHERS = ("dog", "dog cat", "sun")
 SOME = ("dog", "cat", "sun", "dog cat", "nothing")
-QUICK = [unit if unit in ("dog", "nothing") else pytest.param(unit, marks=HEAVY) for unit in SOME]
+QUICK = [unit if unit == "dog" else pytest.param(unit, marks=HEAVY) for unit in SOME]
 MUCH = {"epsilon": 12.0, "delta": 0.01}
 
 
@@ -183,7 +183,6 @@ def test_both_are_paid_for_together(unit, monkeypatch):
 
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.heavy
-@pytest.mark.guard
 def test_one_in_the_place_of_another_is_paid_for():
     laws = [views(OTHERS, unit, adjacency="replace_one") for unit in ("dog", "cat", "nothing")]
     for left in laws:
@@ -201,6 +200,7 @@ def tallies(words, unit=None, **settings):
     return views(words, unit, ask=ask, **settings)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("votes", [1, 2])
 @pytest.mark.parametrize("unit", ["dog", "dog cat", "nothing"])
 def test_a_tally_by_vectors_is_paid_for(unit, votes):
@@ -208,7 +208,8 @@ def test_a_tally_by_vectors_is_paid_for(unit, votes):
 
 
 @pytest.mark.usefixtures("words_alone")
-@pytest.mark.parametrize("unit", ["dog", "sun", pytest.param("nothing", marks=HEAVY)])
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("unit", ["dog", "sun", "nothing"])
 def test_a_question_is_asked_of_each_unit_by_itself(unit):
     assert worst(unit, question="what of the sun?") <= 1e-9
 

@@ -128,6 +128,7 @@ def worst(ask, unit, **settings):
     return deficit(views(ask, OTHERS, unit, **settings), views(ask, OTHERS, **settings))
 
 
+@pytest.mark.one_in(3)
 @ACCOUNTING
 @pytest.mark.parametrize("unit", SOME)
 def test_a_count_is_paid_for(unit, accounting):
@@ -138,12 +139,14 @@ QUICK = [(unit, most) for unit in SOME for most in (1, 2) if most == 1 or unit i
 SLOW = [pytest.param(unit, 2, marks=pytest.mark.heavy) for unit in ("a", "b")]
 
 
+@pytest.mark.one_in(3)
 @ACCOUNTING
 @pytest.mark.parametrize(("unit", "most"), [*QUICK, *SLOW])
 def test_a_tally_is_paid_for(unit, most, accounting):
     assert worst(tallied(most=most), unit, accounting=accounting) <= 1e-9
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.heavy
 @ACCOUNTING
 @pytest.mark.parametrize("ask", [counted(sample=0.5), tallied(("a", "b"), sample=0.5)])

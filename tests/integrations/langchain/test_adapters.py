@@ -148,11 +148,13 @@ class TestRetrievers:
     def retriever(self, kind, memory):
         return RETRIEVERS[kind](private_retriever(memory, unit_field="patient").source)
 
+    @pytest.mark.one_in(5)
     @pytest.mark.parametrize("model", MODELS)
     def test_as_documents(self, model, llm, retriever):
         assert model(llm).invoke(QUESTION, documents=retriever)
         assert all(_was_read(llm, text) for text in TEXTS)
 
+    @pytest.mark.one_in(4)
     def test_in_a_chain(self, llm, retriever):
         chain = PrivateRetrievalChain(retriever, llm=llm)
         assert chain.retriever is retriever
@@ -160,6 +162,7 @@ class TestRetrievers:
         assert all(_was_read(llm, text) for text in TEXTS)
         assert list(chain.stream(QUESTION))
 
+    @pytest.mark.one_in(3)
     async def test_in_an_async_chain(self, llm, retriever):
         chain = PrivateRetrievalChain(retriever, llm=llm)
         assert await chain.ainvoke(QUESTION)

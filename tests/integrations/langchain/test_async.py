@@ -31,6 +31,7 @@ MODELS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MODELS)
 async def test_all_ways_give_the_same_answer(name, tiny_model, tmp_path):
     def fresh(way: str):

@@ -186,6 +186,7 @@ def test_as_chroma(store: Any, chroma: Any) -> None:
         assert found(store, **search) == found(chroma, **search), search
 
 
+@pytest.mark.one_in(2)
 async def test_chains_answer_as_over_chroma(store: Any, chroma: Any, tiny_model: Any) -> None:
     def chain(source: Any) -> PrivateRetrievalChain:
         with pytest.warns(NotPrivateWarning):

@@ -130,6 +130,7 @@ def test_units_of_several_nodes(index: VectorStoreIndex) -> None:
     }
 
 
+@pytest.mark.one_in(2)
 async def test_engines_answer_as_over_chroma(
     index: VectorStoreIndex, chroma: VectorStoreIndex, tiny_model: Any
 ) -> None:

@@ -271,6 +271,7 @@ RETRIEVERS: dict[str, Callable[[Corpus], Retriever]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", RETRIEVERS)
 def test_every_retriever_of_the_library_is_taken(tiny_model, tmp_path, name: str) -> None:
     """By the three doors alike: same documents, same answer, same charge as the library's."""

@@ -175,6 +175,7 @@ def test_more_knowledge_never_costs_more() -> None:
         assert sampled < 0.5 * spent(PureAccountant, draw, count)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5])
 @pytest.mark.parametrize("noise", [0.8, 2.0])
 def test_subsampled_gaussian_agrees_with_dp_accounting(rate: float, noise: float) -> None:

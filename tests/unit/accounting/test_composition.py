@@ -103,6 +103,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("delta", [1e-5, 1e-15])
 @pytest.mark.parametrize(("epsilon", "rate", "queries"), CASES)
 def test_noise_is_what_the_budget_pays_for_and_hardly_more(
@@ -117,6 +118,7 @@ def test_noise_is_what_the_budget_pays_for_and_hardly_more(
     assert finer <= epsilon_for(event, budget) * 1.001 <= 1.01 * finer
 
 
+@pytest.mark.heavy
 def test_sums_over_contexts_and_samples_of_a_fixed_size_settle_too() -> None:
     budget = Budget(0.02, 1e-6, queries=50)
     sigma = subsampled_sigma(budget, 4, 0.1)

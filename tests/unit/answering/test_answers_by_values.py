@@ -105,6 +105,7 @@ def law(words, unit=None, **settings):
     return {seen: chance for (seen, _), chance in views(words, unit, **settings).items()}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("enumerated")
 @pytest.mark.parametrize("unit", ["yes", "no", "perhaps"])
 @pytest.mark.parametrize("epsilon", [2.0, 4.0])
@@ -116,6 +117,7 @@ def test_an_answer_alone_costs_its_epsilon_and_no_delta(unit, epsilon):
     assert (beyond(having, without, 0.0) > 0) is spends
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("enumerated")
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
 @pytest.mark.parametrize("unit", ["yes", "no", "perhaps"])

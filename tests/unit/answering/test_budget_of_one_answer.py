@@ -24,6 +24,7 @@ def price(epsilon: float, delta: float, **settings: object) -> float:
     return answer_plan(config, DIRECT, 0.0, booked=True).rho
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_a_budget_of_epsilon_is_the_price_of_one_answer_of_epsilon(delta):
     for epsilon in (*EPSILONS, *(0.05 + 0.0817 * n for n in range(150))):

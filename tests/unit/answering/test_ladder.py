@@ -43,6 +43,7 @@ def test_so_many_documents_are_enough_nine_times_in_ten(epsilon, units):
     assert sum(step.delta for step in plan.ladder.steps) <= config.threshold_delta(booked=False)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("stability", [DIRECT, RANDOM_GROUPS])
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize(
@@ -179,6 +180,7 @@ def test_without_agreement_there_is_none_and_epsilon_is_converted_at_the_whole_d
 OPEN, DAY, HOUR, WHEN = "Is it open?", "On which day?", "When does it open?", "Until when?"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("question", "booked", "units"),
     [

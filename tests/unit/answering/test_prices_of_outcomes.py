@@ -108,6 +108,7 @@ def worst(ladder, words, unit, **given):
     return deficit(kept, without), sum(having.values()) - sum(kept.values()) - delta
 
 
+@pytest.mark.one_in(5)
 @LADDERS
 @KINDS
 @pytest.mark.parametrize("words", [MANY, FEW], ids=["many", "few"])

@@ -227,7 +227,6 @@ def test_the_three_figures_stand_in_order():
 
 
 @pytest.mark.heavy
-@pytest.mark.guard
 def test_a_canary_is_found_where_nothing_protects():
     found = audit_canary(subject(epsilon=500.0), CORPUS[:1], Document("token 3", "c"), runs=200)
     # One unit against one: without the canary the answer is always the same.

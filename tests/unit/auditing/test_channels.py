@@ -17,6 +17,8 @@ from dpicl_rag.auditing import Subject, audit_channels, channels
 from dpicl_rag.auditing.channels import Channels, differences
 from tests.support.bucket_embedder import BucketEmbedder
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 NOTES = [Document(f"The depot opens at seven, note {n}.", f"unit {n}") for n in range(3)]
 SUBJECT = {"question": "When does the depot open?", "settings": {"max_tokens": 2}}
 
@@ -28,6 +30,7 @@ def few_pairs(monkeypatch):
     monkeypatch.setattr(channels, "neighbours_by_channel", lambda notes: islice(every(notes), 2))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("few_pairs")
 @pytest.mark.parametrize("embedder", [None, BucketEmbedder()], ids=["list", "store"])
 @pytest.mark.parametrize("labels", [(), ("yes", "no")], ids=["answer", "label"])

@@ -153,6 +153,7 @@ def one_pair(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("one_pair", AttackName.__args__, indirect=True)
 @pytest.mark.parametrize("threads", [1], indirect=True)
 def test_a_pair_of_transformers_holds(one_pair, threads):

@@ -26,6 +26,7 @@ def model():
     return random_weights.random_model("tiny", torch.device("cpu"))
 
 
+@pytest.mark.heavy
 def test_a_tiny_shape_has_every_figure(capsys):
     assert gpu.main([*FEW, "--json"]) == 0
     *table, last = capsys.readouterr().out.splitlines()

@@ -38,6 +38,7 @@ def test_a_run_ends_with_the_table_and_names_the_report(score, home):
     assert f"dpicl-rag evaluate report {home / 'run'}" in result.stderr
 
 
+@pytest.mark.heavy
 def test_every_method_is_shown_with_a_standard_error(score):
     result = score("--json", methods="all")
     assert result.exit_code == 0, result.output
@@ -260,6 +261,7 @@ def test_membership_attacks_both_paths(cli, home, source):
     assert cli("evaluate", "membership", *words, "--examples", "5").exit_code == 2
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.skipif("DPICL_RAG_DATA" not in os.environ, reason="no benchmark data")
 @pytest.mark.parametrize("task", ["agnews", "trec", "dbpedia", "gsm8k"])
 def test_membership_is_attacked_on_every_text_task(cli, home, task):

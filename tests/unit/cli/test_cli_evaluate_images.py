@@ -49,6 +49,7 @@ def test_json_is_one_object_and_the_same_again(evaluate):
     assert evaluate("--json", "--quiet").stdout == first.stdout
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("command", ["images", "membership-images"])
 def test_the_folder_of_a_vision_language_model_is_read(cli, photos, home, command):
     model = str(save_tiny_qwen(home / "qwen"))

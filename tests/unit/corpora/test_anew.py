@@ -214,6 +214,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step[0].__name__}.{step[1]}")
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 def test_a_kill_loses_no_spend(

@@ -14,6 +14,8 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.server.api_keys import KeyFile
 from tests.unit.conftest import HashingEmbedder
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 
 class Recorded(sqlite3.Connection):
     """A connection that tells when it is closed; Python 3.13 warns of one that is not."""
@@ -66,6 +68,7 @@ def ledger(folder):
     return Ledger(folder / "ledger.sqlite")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("in_cycle", [False, True], ids=["alone", "in a cycle"])
 @pytest.mark.parametrize("opened", [corpus, memory, replies, keys, ledger])
 def test_its_connections_are_closed(opened, in_cycle, tmp_path, closings):

@@ -324,6 +324,7 @@ def test_a_connection_that_breaks_is_one_line_and_the_next_run_goes_on(
     assert set(dovecot.bodies_sent().values()) == {1}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_unit_changes_nothing_of_the_others(dovecot, tmp_path, monkeypatch, seed):
     """All that a corpus says of other units is the same without one, however batches fall."""

@@ -13,12 +13,14 @@ from tests.unit.following.neighbouring_sources import (
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", MAILS)
 def test_hostile_mails_move_no_other(tmp_path: Path, kind: str, seed: int) -> None:
     assert mail_differences(tmp_path, seed, kind) == []
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", FILES)
 def test_hostile_files_move_no_other(

@@ -81,6 +81,7 @@ def rows_that_moved(model, coins, compositions, cached=False):
     return moved
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.heavy
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)
@@ -97,6 +98,7 @@ def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device, compositio
 
 @pytest.mark.heavy  # on a processor that has no instructions of 16 bits
 @pytest.mark.guard
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_that_favours_its_own_words_keeps_every_bit(dtype):
     assert rows_that_moved(build(dtype).copying(2.0), random.Random(0), 8, cached=True) == 0
@@ -104,6 +106,7 @@ def test_a_row_that_favours_its_own_words_keeps_every_bit(dtype):
 
 @pytest.mark.heavy
 @pytest.mark.guard
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_that_is_read_alone_keeps_every_bit(dtype, monkeypatch):
     monkeypatch.setattr(TransformersModel, "_packs", lambda self: False)

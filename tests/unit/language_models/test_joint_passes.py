@@ -86,6 +86,7 @@ def differing(one, other):
     return sum(not torch.equal(*pair) for pair in pairs)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.heavy  # on a processor that has no instructions of 16 bits
 @pytest.mark.guard
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -96,6 +97,7 @@ def test_answers_in_company_keep_every_bit(threads, dtype):
         assert differing(alone(model, asked), in_company(model, asked)) == 0
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "name",
     ["Mistral, sliding", "Gemma 2, soft caps", "Qwen3-MoE", "gpt-oss, sinks", "GPT-2"],

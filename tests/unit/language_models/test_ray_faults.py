@@ -88,6 +88,7 @@ WAYS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_an_answer_and_its_charges_are_those_of_one_process(spread, tiny_model, tmp_path, way):
     settings = {"max_tokens": 8, **WAYS[way]}
@@ -113,6 +114,7 @@ def test_no_documents_and_fewer_than_workers(spread, tiny_model, tmp_path):
         assert answered(spread(4), tmp_path, documents=documents, **SHORT) == expected
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "settings",
@@ -188,6 +190,7 @@ def test_a_worker_that_is_left_out_would_be_seen(monkeypatch, spread, tiny_model
     assert found != answered(tiny_model, tmp_path, **settings)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("documents", [DOCUMENTS, DOCUMENTS[:1], []])
 @pytest.mark.parametrize("fault", ["hangs", "dies before"])
 def test_workers_that_do_not_come_back_end_the_answer(ray, spread, tmp_path, fault, documents):
@@ -315,6 +318,7 @@ def test_messages_are_cut_below_what_ray_stores(monkeypatch, ray, spread, tiny_m
     assert max(map(len, ray.messages)) <= worker_messages.PART
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("method", ["hold", "run", "more"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_part_that_is_lost_is_sent_again(monkeypatch, ray, spread, tiny_model, method, kind):

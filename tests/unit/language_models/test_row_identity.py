@@ -26,12 +26,14 @@ MAY_BE_REFUSED = ["Phi-3, longrope", "DeepSeek V3", "RoFormer", "Mamba", "RWKV",
 IN_16_BITS = ["Llama", "Gemma 2, soft caps", "Qwen3-MoE", "GPT-2"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", MUST_WORK)
 def test_a_row_is_the_same_to_the_last_bit_in_any_company(name):
     tokenizer = build_tiny_tokenizer(chat=False)
     assert verdict(name, tokenizer, torch.float32, rounds=1, seed=0) == "identical"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.heavy  # on a processor that has no instructions of 16 bits
 @pytest.mark.guard
 @pytest.mark.parametrize(

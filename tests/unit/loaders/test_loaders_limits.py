@@ -90,6 +90,7 @@ def test_nothing_is_loaded_where_records_take_too_much(
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("ending", {kind: ending for ending, kind in KINDS.items()}.values())
 def test_no_archive_of_any_kind_stops_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
@@ -211,6 +212,7 @@ def bomb(path: Path, name: str) -> None:
     assert path.stat().st_size < 600_000
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory in /proc")
 @pytest.mark.parametrize(
     ("name", "limit", "most"),

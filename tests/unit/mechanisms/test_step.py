@@ -104,6 +104,7 @@ def rows_of(experts: int, candidates: int = 60) -> torch.Tensor:
     return torch.log_softmax(spread * torch.randn(experts + 1, candidates, generator=random), -1)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("utility", [*UTILITIES, LogRatio(0.1), Likeliest(Surplus(), 7)], ids=repr)
 @pytest.mark.parametrize("strength", [0.013, 0.7, 1.0, 37.0])
 def test_a_sum_has_the_same_bits_in_every_order_and_sharding(utility, strength, monkeypatch):
@@ -127,6 +128,7 @@ def test_a_sum_has_the_same_bits_in_every_order_and_sharding(utility, strength, 
         assert torch.equal(utility.base(public) + sum(shards), expected)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("utility", [*UTILITIES, LogRatio(0.1), LogProb(2.3)], ids=repr)
 @pytest.mark.parametrize("strength", [0.013, 0.7, 37.0])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])

@@ -127,6 +127,7 @@ WAYS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.one_in(3)
 @WAYS
 def test_neighbours_are_within_the_charge(monkeypatch, kind, adjacency):
     assert worst(made(kind, adjacency), kind, monkeypatch, adjacency) <= 1e-7

@@ -112,6 +112,7 @@ def pairs(adjacency: str):
                 yield units(*names, new), units(*names)
 
 
+@pytest.mark.one_in(5)
 @EACH
 @pytest.mark.parametrize("adjacency", ["add_or_remove_one", "replace_one"])
 def test_neighbouring_corpora_keep_to_the_claim(name, adjacency):

@@ -119,6 +119,7 @@ def worst(method, calibrated, *, changed: bool) -> tuple[float, float]:
     return ratio, spread
 
 
+@pytest.mark.one_in(3)
 @EACH_PURE
 @pytest.mark.parametrize("adjacency", [ARRIVAL, REPLACED])
 def test_one_unit_moves_a_pure_method_by_its_charge_and_no_less(case, adjacency):
@@ -330,6 +331,7 @@ def sampling_delta(method, sigma: float, epsilon: float) -> float:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("contexts", "rate"), [(1, 0.5), (2, 0.3), (3, 0.6)])
 def test_sampling_stays_within_epsilon_and_delta(contexts, rate):
     method = make("sampling", contexts=contexts, rate=rate)
@@ -342,6 +344,7 @@ def test_sampling_stays_within_epsilon_and_delta(contexts, rate):
         assert sampling_delta(method, single, SMALL) > 1.4 * LIKELY
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("angle", [0.0, 0.5, math.pi / 2, 2.5])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_vectors_are_dominated_by_their_lengths_on_one_line(angle, epsilon):

@@ -164,6 +164,7 @@ def test_every_neighbour_stays_within_the_charge(labels, groups, rate, sigma):
         assert share == pytest.approx(1.0, abs=0.01 if labels == 2 else 0.25)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("rate", "group_size"), [(0.05, 4), (0.5, 2)])
 @pytest.mark.parametrize("queries", [1, 1000])
 def test_the_noise_is_for_that_charge(rate, group_size, queries):

@@ -134,6 +134,7 @@ def test_what_is_refused():
             build_convergence_report(Run("made", run.settings, run.reporting, records))
 
 
+@pytest.mark.heavy
 def test_tables_json_and_plot(tmp_path, monkeypatch):
     report = build_convergence_report(made_run())
     (table,) = report.tables()

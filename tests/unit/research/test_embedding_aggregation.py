@@ -53,6 +53,7 @@ def beyond(mu, epsilon):
     return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("epsilon", "delta"), PRICES)
 @pytest.mark.parametrize("dimensions", [2, 384, 4096])
 def test_noise_is_the_least_that_the_price_pays_for(epsilon, delta, dimensions):

@@ -95,6 +95,7 @@ def test_only_whole_seeds_count():
     assert report.summary()["complete"] is False
 
 
+@pytest.mark.heavy
 def test_on_the_tiny_model(tiny_model, task, tmp_path):
     """One run of both paths: files, tables and JSON."""
     pytest.importorskip("matplotlib")

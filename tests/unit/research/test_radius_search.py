@@ -42,6 +42,7 @@ def show(*words):
     print(*words)  # noqa: T201 - the table, with pytest -s
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("epsilon", "apart", "told"),
     [

@@ -225,6 +225,7 @@ def test_a_run_without_scores():
         build_report(made_run([]), [make("soft")], Budget(4.0, 1e-5))
 
 
+@pytest.mark.heavy
 def test_files_of_a_report(run, tmp_path):
     pytest.importorskip("matplotlib")
     report = build_report(

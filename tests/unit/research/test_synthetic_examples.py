@@ -68,6 +68,7 @@ def test_every_arm_has_a_line_with_its_true_epsilon(run):
     assert json.loads(json.dumps(report.summary()))["lines"][3]["epsilon"] == 0.0
 
 
+@pytest.mark.heavy
 def test_a_killed_run_goes_on_and_more_seeds_add_to_it(run, monkeypatch):
     class Killed(Exception):
         pass

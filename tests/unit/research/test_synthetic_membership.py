@@ -82,6 +82,7 @@ def test_what_was_attacked_is_not_attacked_again(go, monkeypatch):
     assert go(rows) == first
 
 
+@pytest.mark.heavy
 def test_shots_are_written_from_the_first_half_alone(go, many, monkeypatch):
     pools = []
 

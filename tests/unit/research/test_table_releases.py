@@ -57,6 +57,7 @@ def diffprivlib(monkeypatch):
 MORE = More(groups="published", rates=("published", "0.5"), fresh=True, peers=True)
 
 
+@pytest.mark.heavy
 def test_every_line_of_the_paper_s_own_is_there(run, tmp_path, diffprivlib):
     report = run(CAR, MORE)
     assert [line.arm for line in report.lines] == arms((2.0,), (2,), MORE)

@@ -19,7 +19,7 @@ def lost(seen, paid):
 @pytest.mark.guard
 @pytest.mark.heavy
 def test_every_answer_that_an_agent_saw_is_in_the_ledger(tmp_path):
-    seen = kill_under_agents(tmp_path, kills=3, agents=3, poor=20)
+    seen = kill_under_agents(tmp_path, kills=2, agents=3, poor=20)
     paid = charged(tmp_path)
     assert seen.hung == 0
     assert sum(seen.tokens.values()) > 0

@@ -23,6 +23,7 @@ READER = ScriptedReader(
 )
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("path", "kind"),
     [

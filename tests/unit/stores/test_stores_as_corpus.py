@@ -83,6 +83,7 @@ def test_ties_are_there() -> None:
     assert sum(tied) > 150
 
 
+@pytest.mark.one_in(3)
 def test_a_store_that_drops_a_candidate_is_caught(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_store_that_drops_a_candidate_is_caught(
     assert differing(store, range(10))
 
 
+@pytest.mark.one_in(3)
 def test_a_store_that_is_believed_to_the_last_bit_is_caught(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

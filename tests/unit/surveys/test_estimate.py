@@ -25,6 +25,7 @@ def test_the_interval_of_a_count_holds_exactly_95_in_100(sigma):
     assert 0.03 < outside <= 0.05
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sigma", [12.0, 25.0])
 def test_and_in_500_draws(sigma, coins):
     noise = DiscreteGaussian(sigma)

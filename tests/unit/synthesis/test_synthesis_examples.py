@@ -208,6 +208,7 @@ def test_rows_of_fresh_samples_are_those_of_one_reading():
         assert torch.allclose(one.rows, other.rows, atol=1e-4)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_real_model_writes_with_every_method(method):
     private = [
@@ -279,6 +280,7 @@ def killed_after(tokens, folder):
     return tell
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("method", ["exponential", "few-shot", "difference"])
 @pytest.mark.parametrize("tokens", [0, 1, 3, 4, 7, 11])
 def test_a_killed_run_goes_on_and_pays_for_nothing_twice(method, tokens, tmp_path, ledger):

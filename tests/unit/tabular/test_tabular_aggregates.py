@@ -51,6 +51,7 @@ def release(adjacency=ADD, group_by=("rich",), epsilon=1.0):
     return run
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("group_by", GROUPS)
 def test_the_price_is_met(adjacency, group_by):

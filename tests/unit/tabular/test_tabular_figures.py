@@ -22,6 +22,7 @@ def read(folder, name, part):
         return list(csv.DictReader(stream))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", sorted(MEASURED))
 def test_what_can_be_learned_survives(name, data_folder):
     schema = Schema.read(name)
@@ -39,6 +40,7 @@ def test_what_can_be_learned_survives(name, data_folder):
     assert released == pytest.approx(noisy, abs=2)
 
 
+@pytest.mark.heavy
 def test_reconstruction_is_further_from_the_truth_than_the_reports_are(data_folder):
     """What LDP-TabICL's reconstruction does to 13 bits of Adult; run with -s for the figures."""
     schema = Schema.read("adult")

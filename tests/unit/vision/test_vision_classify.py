@@ -40,6 +40,7 @@ def ask(documents):
     return ask
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "method", ["poe", "votes", "votes-gaussian", "permute-and-flip", "permute-and-flip-votes"]
 )

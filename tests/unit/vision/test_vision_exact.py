@@ -111,6 +111,7 @@ def worst(method, groups=None, adjacency=Adjacency.ADD_OR_REMOVE_ONE, **more):
     return found
 
 
+@pytest.mark.one_in(3)
 @EACH
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_a_unit_moves_the_label_by_its_charge_and_no_less(method, adjacency):
@@ -118,6 +119,7 @@ def test_a_unit_moves_the_label_by_its_charge_and_no_less(method, adjacency):
     assert 0.8 * EPSILON < found <= EPSILON + 1e-9
 
 
+@pytest.mark.one_in(3)
 @EACH
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_unit_that_joins_a_group_changes_one_expert(method, groups):

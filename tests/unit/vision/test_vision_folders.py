@@ -80,6 +80,7 @@ def test_rows_follow_from_pictures_and_from_names(model, pictures):
     assert len({tuple(row.tolist()) for row in rows}) == len(rows)
 
 
+@pytest.mark.one_in(2)
 def test_a_row_is_that_of_its_own_unit_to_the_last_bit(model, pictures):
     def rows(units):
         return read_rows(model, [[one] for one in units], pictures["red"], LABELS)
@@ -114,6 +115,7 @@ def test_a_model_that_remembers_lengths_is_refused(tmp_path, monkeypatch):
         VisionLanguageModel(sound._model, sound._processor)
 
 
+@pytest.mark.one_in(2)
 def test_one_unit_moves_the_label_by_its_charge_and_no_more(model):
     class Kept(Randomness):
         def __init__(self):

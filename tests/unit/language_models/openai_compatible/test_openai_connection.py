@@ -166,6 +166,7 @@ def test_hosted_completions_name_no_tokens_and_are_refused(fake):
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_server_that_fails_while_it_is_tried_is_one_line(fake, fault):
     server = fake(fault=lambda number: fault)

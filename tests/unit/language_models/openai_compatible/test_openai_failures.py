@@ -85,6 +85,7 @@ def test_what_is_refused_is_not_asked_again(serve, fault):
     assert len(fake.bodies) == 1  # of the public row
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fault", PASSING)
 def test_what_does_not_pass_ends_at_the_deadline(serve, fault):
     _, model = serve(fault=lambda number: fault)
@@ -96,6 +97,7 @@ def test_what_does_not_pass_ends_at_the_deadline(serve, fault):
 HOSTILE = 77
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_befalls_one_row_alone_is_its_own_silence(serve, monkeypatch, fault):
     """A document may make a server fail over its prompt, and for ever."""
@@ -147,6 +149,7 @@ def test_a_failed_step_leaves_the_rows_where_they_were(serve):
     assert whole.extend((8,)).rows.equal(again.extend((8,)).rows)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("endless")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_answer_ends_with_what_it_had(serve, ledger, fault):

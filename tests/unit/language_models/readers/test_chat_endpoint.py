@@ -185,6 +185,7 @@ def test_settings_do_not_follow_from_a_private_prompt(fake):
     assert len(fake.bodies) == len(PROMPTS) + 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("said", "found"),
     [
@@ -220,6 +221,7 @@ TROUBLE = [408, 409, 425, 429, 500, 503, "reset", "no json"]
 TROUBLE += [{"error": {"code": 429}}, {"error": {"message": SECRET}}]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("trouble", TROUBLE)
 def test_trouble_passes_or_is_that_of_one_prompt_or_of_all(fake, trouble):
