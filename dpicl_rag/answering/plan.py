@@ -202,7 +202,7 @@ class Plan(PricedPlan, Generic[M_co]):
                     f"{self.epsilon:g} it needs about {needed} that agree: with fewer the model "
                     f"answers without them, and may be wrong; {remedy}, or raise epsilon",
                     FewUnitsWarning,
-                    stacklevel=7,  # whoever calls PrivateContextLLM.stream
+                    stacklevel=8,  # whoever calls PrivateContextLLM.stream
                 )
                 return
 
