@@ -77,6 +77,7 @@ def test_the_fields_of_an_answer_are_the_public_ones(tiny_model):
         "by",
         "agreeing",
         "agreeing_within",
+        "parts",
         "released",
         "question",
     }

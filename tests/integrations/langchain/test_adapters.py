@@ -286,6 +286,7 @@ class TestChain:
             "by",
             "agreeing",
             "agreeing_within",
+            "parts",
         }
         assert isinstance(text, str)
         assert isinstance(whole["answer"], str)

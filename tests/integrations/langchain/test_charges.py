@@ -155,6 +155,7 @@ def test_metadata_of_an_answer(short_llm, ledger, drawn):
         "by",
         "agreeing",
         "agreeing_within",
+        "parts",
     }
     assert answer.response_metadata["output_tokens"] == drawn.count
     assert answer.response_metadata["budget_left"] == pytest.approx(1 - drawn.count * TOKEN)

@@ -65,6 +65,7 @@ def test_answer_is_that_of_the_library(tiny_model, make) -> None:
         "by": "tokens",
         "agreeing": None,
         "agreeing_within": None,
+        "parts": [],
     }
 
 

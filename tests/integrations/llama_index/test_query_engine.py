@@ -93,6 +93,7 @@ def test_response_holds_the_answer_and_public_numbers(tiny_model, index) -> None
         "by": "tokens",
         "agreeing": None,
         "agreeing_within": None,
+        "parts": [],
     }
 
 

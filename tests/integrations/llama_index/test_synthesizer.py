@@ -65,6 +65,7 @@ def test_takes_the_place_of_the_synthesizer_of_an_engine(make, tmp_path) -> None
         "by",
         "agreeing",
         "agreeing_within",
+        "parts",
     }
     found = index.as_retriever(similarity_top_k=4).retrieve(QUESTION)
     assert response.response == make().synthesize(QUESTION, found).response

@@ -15,7 +15,7 @@ def test_a_count_is_one_sentence_and_what_it_spent(cli, mail):
     assert result.exit_code == 0
     said, spent = result.stdout.splitlines()
     assert said.startswith("About ")
-    assert said.endswith("by its rehearsal.")
+    assert said.endswith("95 in 100 that say no.")
     assert spent.startswith("spent: epsilon 8, delta 1e-05, rho 1.2")
 
 
@@ -23,7 +23,7 @@ def test_json_is_one_object(cli, mail):
     result = cli("count", "a code?", "--corpus", mail, "--epsilon", "1", "--json")
     found = json.loads(result.stdout)
     assert set(found.pop("yes")) == {"units", "low", "high"}
-    assert found.pop("text").endswith("by its rehearsal.")
+    assert found.pop("text").endswith("95 in 100 that say no.")
     assert found.pop("read_right") == {"yes": 0.9, "no": 0.95}
     assert found == {"complete": True, "from_memory": False, **ONE}
     assert result.stderr == ""
@@ -33,7 +33,7 @@ def test_a_tally_has_a_bar_for_each_label(cli, mail):
     result = cli("tally", "what about?", "--corpus", mail, *LABELS)
     assert result.exit_code == 0
     said = [line.split()[0] for line in result.stdout.splitlines()]
-    assert sorted(said) == ["The", "spent:", "travel", "work"]  # what intervals hold is said
+    assert sorted(said) == ["Ranges", "spent:", "travel", "work"]  # what intervals hold is said
     assert "\u2588" in result.stdout
 
 
@@ -80,7 +80,7 @@ def test_the_same_again_costs_nothing(cli, mail, spending, command):
 def test_what_was_counted_is_shown_and_not_edited(cli, mail):
     cli("count", "a code?", "--corpus", mail)
     (entry,) = json.loads(cli("memory", "show", "--json").stdout)["entries"]
-    assert entry["answer"].endswith("by its rehearsal.")
+    assert entry["answer"].endswith("95 in 100 that say no.")
     refused = cli("memory", "edit", str(entry["id"]), "none")
     assert "is a count, whose numbers stay" in refused.stderr
     assert cli("memory", "forget", str(entry["id"])).exit_code == 0

@@ -40,7 +40,7 @@ def test_a_count_has_an_interval_and_a_price(server):
     assert (found["model"], found["kind"], found["complete"]) == ("notes", "count", True)
     assert found["yes"]["low"] <= found["yes"]["units"] <= found["yes"]["high"] <= 60
     assert (found["epsilon"], found["delta"]) == (8.0, 1e-5)
-    assert found["text"].endswith("by its rehearsal.")
+    assert found["text"].endswith("95 in 100 that say no.")
 
 
 def test_a_tally_and_a_survey_come_out_of_the_same_budget(server):
