@@ -1,0 +1,43 @@
+// Kinds of questions: their names, and what is said of one before it is asked.
+
+import { few } from "./shared.js";
+
+const COUNTING = { reading: "Counting the documents", took: "Counts here took about" };
+
+const KINDS = {
+  answer: {
+    name: "", reading: "Reading the documents", took: "Answers here took about",
+    does: ({ units_to_agree: agree }) =>
+      agree ? `A fact that about ${agree} must state` : "A fact that many state",
+  },
+  count: {
+    ...COUNTING, name: "How many",
+    does: ({ within }) => `Counts how many say so, give or take ${within}`,
+  },
+  tally: {
+    ...COUNTING, name: "Which of these",
+    does: ({ within }) => `Counts how many say each, give or take ${within}`,
+  },
+  survey: {
+    ...COUNTING, name: "What they are about",
+    does: ({ smallest }) => `Counts themes, of about ${smallest} or more`,
+  },
+  summary: {
+    ...COUNTING, name: "Summary",
+    does: () => "Sums up the largest themes, and what many say of each",
+  },
+  person: {
+    name: "About one person", reading: "Asking", took: "",
+    does: () => "About one person, of whom nothing is told: ask what many say",
+  },
+};
+
+export const kindOf = (name) => KINDS[name] ?? KINDS.answer;
+
+/** What is done with a question, and its price. */
+export function told(plan) {
+  const free = !plan.epsilon;
+  const talk = free && plan.kind === "answer";
+  const does = talk ? "Small talk: no document is asked" : kindOf(plan.kind).does(plan);
+  return `${does} · ${free ? "free" : `ε ${few(plan.epsilon)}`}`;
+}
