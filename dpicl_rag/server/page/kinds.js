@@ -12,11 +12,11 @@ const KINDS = {
   },
   count: {
     ...COUNTING, name: "How many",
-    does: ({ within }) => `Counts how many say so, give or take ${within}`,
+    does: ({ within }) => `Counts how many say so (±${within})`,
   },
   tally: {
     ...COUNTING, name: "Which of these",
-    does: ({ within }) => `Counts how many say each, give or take ${within}`,
+    does: ({ within }) => `Counts how many say each (±${within})`,
   },
   survey: {
     ...COUNTING, name: "What they are about",
@@ -24,11 +24,11 @@ const KINDS = {
   },
   summary: {
     ...COUNTING, name: "Summary",
-    does: () => "Sums up the largest themes, and what many say of each",
+    does: () => "Sums up the largest themes",
   },
   person: {
     name: "About one person", reading: "Asking", took: "",
-    does: () => "About one person, of whom nothing is told: ask what many say",
+    does: () => "Of one person nothing is told",
   },
 };
 

@@ -23,6 +23,7 @@ from dpicl_rag.server.protocol.chat_reply import ChatRequest
 from dpicl_rag.server.protocol.request_bodies import (
     LONGEST_QUESTION,
     PublicText,
+    RemoteKind,
     remote_fields,
     with_fields,
 )
@@ -34,9 +35,7 @@ from dpicl_rag.surveys.survey_results import within
 
 router = APIRouter()
 
-QuestionText = Annotated[str, Query(min_length=1, max_length=LONGEST_QUESTION)]
-RemoteKind = Literal["answer", "count", "tally", "survey"]
-Labels = Annotated[list[PublicText] | None, Query(max_length=256)]
+_Question = Annotated[str, Query(min_length=1, max_length=LONGEST_QUESTION)]
 
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {}, "text/event-stream": {}}}
@@ -130,12 +129,12 @@ async def plan(model: PublicText, parts: Using, caller: Asking) -> dict[str, Any
 @router.get("/v1/plan")
 def plan_of_question(
     model: PublicText,
-    question: QuestionText,
+    question: _Question,
     parts: Using,
     caller: Asking,
     kind: RemoteKind | None = None,
-    labels: Labels = None,
-    before: QuestionText | None = None,
+    labels: Annotated[list[PublicText] | None, Query(max_length=256)] = None,
+    before: _Question | None = None,
 ) -> dict[str, Any]:
     """What is done with a question, and what it costs at most; free, as nothing is searched.
 

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("buckets")]
 def test_what_is_done_with_a_question_is_told_and_can_be_changed(start, tiny_model, visit):
     page = visit(start(model=tiny_model).page)
     plan, kind, labels = (page.locator(f"#{name}") for name in ("plan", "kind", "labels"))
-    write(page, "How many people ask about <b>food</b>?", "Counts how many say so, give or take")
+    write(page, "How many people ask about <b>food</b>?", "Counts how many say so (±")
     expect(plan).to_contain_text("· ε 8")
     page.keyboard.press("Enter")
     count = page.locator(".turn")
@@ -66,7 +66,7 @@ def test_what_is_done_with_a_question_is_told_and_can_be_changed(start, tiny_mod
 def test_of_one_person_it_is_said_at_once_that_nothing_is_told(start, visit):
     running = start()
     page = visit(running.page)
-    write(page, "What did Mrs Miller write?", "About one person, of whom nothing is told")
+    write(page, "What did Mrs Miller write?", "Of one person nothing is told")
     expect(page.locator("#plan")).to_contain_text("· free")
     page.keyboard.press("Enter")
     turn = settled(page.locator(".turn"))
@@ -76,9 +76,7 @@ def test_of_one_person_it_is_said_at_once_that_nothing_is_told(start, visit):
     write(page, "Thank you!", "Small talk: no document is asked · free")
 
 
-def test_a_model_that_misreads_counts_where_it_is_asked_to(
-    start, tiny_model, visit, monkeypatch
-):
+def test_a_model_that_misreads_counts_where_it_is_asked_to(start, tiny_model, visit, monkeypatch):
     monkeypatch.setattr(tallies, "yes_or_no_of", lambda _: GUESSING)
     page = visit(start(model=tiny_model).page)
     refused = ask(page, "How many people complain about the canteen?")
