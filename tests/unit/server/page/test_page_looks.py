@@ -78,6 +78,7 @@ def test_a_conversation_a_survey_uploads_and_a_budget(
     expect(follow_up.locator("q")).to_have_text(SUNDAYS)
     expect(follow_up.locator(".reply > .answer")).to_have_text(ANSWER)
     last = settled(ask(page, "When can people eat in the canteen?"))
+    write(page, "How many people complain about the canteen?", "many say so")
     look.at("")
     last.locator("summary").click()
     expect(last.locator(".beside .hint")).not_to_be_empty()
