@@ -56,25 +56,34 @@ def asked_for(question: str) -> AskedFor:
     """
     if len(question) > _LONGEST:
         return AskedFor("answer")
-    language = language_of(question)
-    rules = _rules(language.code)
-    if rules.names_one(question, language):
-        return AskedFor("person")
     text = _folded(question)
-    if rules.finds("tally", text) and (labels := labels_in(question)):
-        return AskedFor("tally", labels)
-    if rules.counts(text):
-        return AskedFor("count")
-    found: tuple[tuple[str, AskedKind, bool], ...] = (
-        ("summary_of_all", "summary", True),
-        ("about_all", "survey", True),
-        ("summary", "summary", False),
-        ("survey", "survey", False),
-    )
-    for name, kind, of_all in found:
-        if rules.finds(name, text):
-            return AskedFor(kind, of_all=of_all)
+    for language in _likeliest_first(question):
+        rules = _rules(language.code)
+        if rules.names_one(question, language):
+            return AskedFor("person")
+        if rules.finds("tally", text) and (labels := labels_in(question)):
+            return AskedFor("tally", labels)
+        if rules.counts(text):
+            return AskedFor("count")
+        for name, kind, of_all in _ABOUT:
+            if rules.finds(name, text):
+                return AskedFor(kind, of_all=of_all)
     return AskedFor("answer")
+
+
+_ABOUT: tuple[tuple[str, AskedKind, bool], ...] = (
+    ("summary_of_all", "summary", True),
+    ("about_all", "survey", True),
+    ("summary", "summary", False),
+    ("survey", "survey", False),
+)
+"""Rules of what is about many: their names, what they ask for, and whether about all there is."""
+
+
+def _likeliest_first(question: str) -> list[Language]:
+    """All languages, that of the question first: of few words it is told by chance."""
+    likeliest = language_of(question)
+    return [likeliest, *(one for one in languages() if one is not likeliest)]
 
 
 def unit_question(question: str) -> str:

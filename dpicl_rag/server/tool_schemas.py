@@ -86,7 +86,7 @@ ARGUMENTS: Mapping[Kind, type[Arguments]] = {
         Arguments,
         "question",
         *(("kind", *remote_fields(*ANY_QUESTION)) if kind == "answer" else remote_fields(kind)),
-        required=() if kind == "survey" else ("question", "labels"),
+        required={"survey": (), "answer": ("question",)}.get(kind, ("question", "labels")),
     )
     for kind in ASKED
 }

@@ -57,6 +57,7 @@ def plan_view(request: Request, plan: Plan[Any]) -> dict[str, Any]:
         "kind": kind,
         "labels": request.labels,
         **cost,
+        "steps": plan.steps,
         "units_to_agree": plan.units_to_agree,
         "within": within(drawn.noise) if kind in ("count", "tally") else None,
         "smallest": drawn.smallest() if kind == "survey" else None,

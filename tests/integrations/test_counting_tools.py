@@ -6,6 +6,8 @@ import pytest
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.retrieval import GivenDocuments
+from langchain_dpicl_rag import PrivateRetrievalChain
 from langchain_dpicl_rag import counting_tools as langchain_tools
 from llama_index_dpicl_rag import counting_tools as llama_index_tools
 from tests.support.bucket_embedder import BucketEmbedder
@@ -99,3 +101,14 @@ def test_nothing_private_is_shown(tiny_model, kind):
     tools.call(COUNT, question="a refund?")
     shown = [repr(tool) + str(tool) for tool in tools.tools.values()]
     assert not any(SECRET in text for text in shown)
+
+
+def test_what_is_to_be_counted_is_counted_at_the_doors_of_facts_too(tiny_model):
+    llm = PrivateContextLLM(tiny_model)
+    asked, cut = "How many people want a refund?", GivenDocuments(DOCUMENTS)
+    message = llm.as_langchain().invoke(asked, documents=DOCUMENTS)
+    chain = PrivateRetrievalChain(cut, llm=llm, numbers=True)
+    for numbers in (chain.invoke(asked), llm.as_query_engine(cut).query(asked).metadata):
+        assert numbers["kind"] == "count"
+        assert numbers["parts"]["yes"]["units"] >= 0
+    assert message.endswith("by its rehearsal.")

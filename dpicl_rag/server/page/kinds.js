@@ -7,8 +7,9 @@ const COUNTING = { reading: "Counting the documents", took: "Counts here took ab
 const KINDS = {
   answer: {
     name: "", reading: "Reading the documents", took: "Answers here took about",
-    does: ({ units_to_agree: agree }) =>
-      agree ? `A fact that about ${agree} must state` : "A fact that many state",
+    does: ({ steps, units_to_agree: agree }) => steps.length
+      ? `A fact, asked in ${steps.length} steps`
+      : agree ? `A fact that about ${agree} must state` : "A fact that many state",
   },
   count: {
     ...COUNTING, name: "How many",

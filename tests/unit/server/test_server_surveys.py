@@ -145,3 +145,36 @@ async def test_a_client_that_left_while_it_waited_is_not_counted_for():
     assert await before
     assert admission.inside == 0
     await admission.end(lambda: None)
+
+
+MANY, PERSON, ABOUT = (
+    "How many notes are about an office?",
+    "What did Ada write?",
+    "What are they about?",
+)
+
+
+def chat(server, question, **more):
+    messages = [{"role": "user", "content": question}]
+    given = {"model": "notes", "messages": messages, "max_tokens": 9, **more}
+    return server.client.post("/v1/chat/completions", json=given)
+
+
+@pytest.mark.parametrize(("question", "kind"), [(MANY, "count"), (ABOUT, "survey")])
+def test_a_chat_counts_what_is_to_be_counted_for_the_price_that_was_told(server, question, kind):
+    told = server.client.get("/v1/plan", params={"model": "notes", "question": question}).json()
+    found = chat(server, question).json()
+    assert (told["kind"], found["privacy"]["kind"]) == (kind, kind)
+    assert found["privacy"]["rho"] == pytest.approx(told["rho"]) == pytest.approx(PRICE)
+    assert found["choices"][0]["message"]["content"]
+    assert found["privacy"]["parts"].keys() & {"yes", "themes"}
+    [spent] = [one.spent for one in server.service.budgets("notes", Caller(None))]
+    assert spent == pytest.approx(PRICE)
+
+
+def test_a_chat_pays_nothing_for_one_person_and_asks_for_a_fact_where_that_is_wanted(server):
+    found = chat(server, PERSON).json()
+    assert (found["privacy"]["kind"], found["privacy"]["rho"]) == ("person", 0.0)
+    streamed = chat(server, MANY, stream=True).text
+    assert '"kind": "count"' in streamed
+    assert chat(server, MANY, dpicl={"kind": "answer"}).json()["privacy"]["kind"] == "answer"
