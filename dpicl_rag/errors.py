@@ -4,7 +4,8 @@ The tree::
 
     DPICLError
     ├── ConfigurationError      (ValueError)   a parameter is outside its range
-    │   └── ContextLengthError                 the public prompt does not fit the model
+    │   ├── ContextLengthError                 the public prompt does not fit the model
+    │   └── MisreadingError                    a model misreads too often for a count
     ├── MissingDocumentsError   (ValueError)   a private call without documents
     ├── MissingDependencyError  (ImportError)  an optional package is not installed
     ├── ModelError                             a model cannot be loaded
@@ -37,6 +38,10 @@ class ConfigurationError(DPICLError, ValueError):
 
 class ContextLengthError(ConfigurationError):
     """The question and the template alone do not fit the model's context."""
+
+
+class MisreadingError(ConfigurationError):
+    """A model misreads too often, by its rehearsal, to count what is asked; ``anyway`` counts."""
 
 
 class MissingDocumentsError(DPICLError, ValueError):

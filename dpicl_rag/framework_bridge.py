@@ -105,7 +105,8 @@ class PrivateCall:
     def stream(self) -> PrivateStream:
         """The answer piece by piece."""
         fields: dict[str, Any] = {"kind": None, **self.fields}
-        return self.llm.begin(Request.of(question=self.question, **fields), self.documents)
+        request = Request.in_conversation(question=self.question, **fields)
+        return self.llm.begin(request, self.documents)
 
     def pieces(
         self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]

@@ -130,6 +130,16 @@ class Request(BaseModel):
         except ValidationError as error:
             raise ConfigurationError(_validate.sentence_of(error, cls.model_fields)) from None
 
+    @classmethod
+    def in_conversation(cls, kind: Kind | None, **fields: Any) -> Request:
+        """The same, but what a client sends with every question is left out where it has no place.
+
+        Raises:
+            ConfigurationError: As in ``of``.
+        """
+        out = {*CONVERSATION} - {*FIELDS[kind]} if kind else set()
+        return cls.of(kind, **{name: one for name, one in fields.items() if name not in out})
+
     def settled(self) -> Request:
         """The same with its kind: as it is given, or by its fields and the words of its question.
 
@@ -155,8 +165,7 @@ class Request(BaseModel):
             given.setdefault("labels", told.labels or labels_in(self.question or ""))
         if kind in ("survey", "summary") and told.of_all:
             given["question"] = None
-        others = {name for name in CONVERSATION if name not in FIELDS[kind]}
-        return Request.of(kind, **{name: given[name] for name in given.keys() - others})
+        return Request.in_conversation(kind, **given)
 
     def _settled_by(self, given: Set[str]) -> Kind | None:
         """The kind that fields settle, whatever is asked; None where they are those of several."""
@@ -184,10 +193,10 @@ class Request(BaseModel):
 FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "answer": ("question", "turns", "system", "max_tokens", "stop", "fresh"),
     "label": ("question", "labels", "method"),
-    "count": ("question", "sample", "anyway", "fresh"),
-    "tally": ("question", "labels", "most", "by", "sample", "anyway", "fresh"),
-    "summary": ("question", "vocabulary", "fresh"),
-    "survey": ("question", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
+    "count": ("question", "turns", "sample", "anyway", "fresh"),
+    "tally": ("question", "turns", "labels", "most", "by", "sample", "anyway", "fresh"),
+    "summary": ("question", "turns", "vocabulary", "fresh"),
+    "survey": ("question", "turns", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
     "person": ("question", "turns", "system", "max_tokens", "stop", "fresh"),
 }
 """The fields of each kind."""

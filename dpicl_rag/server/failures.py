@@ -16,6 +16,7 @@ from dpicl_rag.errors import (
     ContextLengthError,
     DeltaSpentError,
     DPICLError,
+    MisreadingError,
     StoppedError,
 )
 
@@ -99,6 +100,8 @@ def refusal(error: BaseException) -> Refusal:
         )
     if isinstance(error, ContextLengthError):
         return Refusal(400, str(error), code="context_length_exceeded", param="messages")
+    if isinstance(error, MisreadingError):
+        return Refusal(400, str(error), code="misreads", param="anyway")
     if isinstance(error, ConfigurationError):
         return Refusal(400, str(error))
     if isinstance(error, StoppedError):

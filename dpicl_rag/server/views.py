@@ -1,14 +1,18 @@
-"""Views for the page: public numbers of budgets, and answers released to a caller before."""
+"""Views for the page: public numbers of budgets and plans, and answers released before."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dpicl_rag.accounting import rho_to_epsilon
+from dpicl_rag.answering.free_answers import is_small_talk
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.ledger import ScopeStatus
 from dpicl_rag.ledger.budgets import delta_of_rho, standing
 from dpicl_rag.ledger.fixed_point import affordable
+from dpicl_rag.requests import Request
+from dpicl_rag.results import within
 
 
 def scope_view(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
@@ -36,6 +40,28 @@ def scope_view(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
         "gaussian": one.gaussian,
         "threshold_answers": one.answers,
         "standing": standing(one, price, delta),
+    }
+
+
+def plan_view(request: Request, plan: Plan[Any]) -> dict[str, Any]:
+    """What is done with a request, and what it costs at most. Small talk is free.
+
+    Args:
+        request: With its kind.
+        plan: Of it.
+    """
+    kind, drawn = request.kind, plan.mechanism
+    free = kind == "answer" and is_small_talk(request.asked())
+    cost = {name: 0.0 if free else getattr(plan, name) for name in ("epsilon", "delta", "rho")}
+    return {
+        "kind": kind,
+        "labels": request.labels,
+        **cost,
+        "steps": plan.steps,
+        "units_to_agree": plan.units_to_agree,
+        "within": within(drawn.noise) if kind in ("count", "tally") else None,
+        "smallest": drawn.smallest() if kind == "survey" else None,
+        "notes": [] if free else plan.notes(),
     }
 
 

@@ -55,12 +55,12 @@ def settled(request: Request, documents: Documents, run: PrivateRun) -> tuple[Re
             search has cut, which cannot be counted.
         EngineUnavailableError: The model is asked for whole words, and does not answer.
     """
-    if request.kind is not None:
-        return request.settled(), documents
-    if request.turns and request.question is not None:
+    if request.turns and request.question is not None and request.kind != "answer":
         whole = whole_question(request.question, request.turns, run.model, run.reader)
         request = request.model_copy(update={"question": whole, "turns": ()})
     chosen = request.settled()
+    if request.kind is not None:
+        return chosen, documents
     return chosen, whole_of(documents) if chosen.kind in COUNTING else documents
 
 

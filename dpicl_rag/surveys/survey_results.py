@@ -300,10 +300,10 @@ class PrivateSummary:
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
         each = zip(self.themes, self.shares, strict=True)
-        parts = [{"title": one.title, **asdict(one), "share": asdict(own)} for one, own in each]
+        themes = [{"title": one.title, **asdict(one), "share": asdict(own)} for one, own in each]
         return {
             "text": self.text,
-            "parts": parts,
+            "themes": themes,
             "others": asdict(self.others),
             "total": asdict(self.total),
             "smallest": self.smallest,

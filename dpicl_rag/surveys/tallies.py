@@ -20,7 +20,7 @@ from dpicl_rag.answering.labels import label_reading, require_few_tokens
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.errors import ConfigurationError, MisreadingError
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.request_kinds import unit_question
@@ -112,12 +112,12 @@ def countable(reading: R, *, anyway: bool) -> R | None:
         anyway: Whether a model that cannot count is to.
 
     Raises:
-        ConfigurationError: It cannot, by its rehearsal. Nothing is paid.
+        MisreadingError: It cannot, by its rehearsal. Nothing is paid.
     """
     if reading.countable:
         return reading
     if not anyway:
-        raise ConfigurationError(
+        raise MisreadingError(
             f"this model cannot count that: it {reading.verdict}, by its rehearsal on public "
             "documents; tally subjects by vectors (by='vectors', --by vectors), take a larger "
             "model or a reader, or count all the same, by numbers that may be far off "

@@ -109,5 +109,5 @@ def test_what_is_to_be_counted_is_counted_at_the_doors_of_facts_too(tiny_model):
     chain = PrivateRetrievalChain(cut, llm=llm, numbers=True)
     for numbers in (chain.invoke(asked), llm.as_query_engine(cut).query(asked).metadata):
         assert numbers["kind"] == "count"
-        assert numbers["parts"]["yes"]["units"] >= 0
+        assert numbers["numbers"]["yes"]["units"] >= 0
     assert message.endswith("by its rehearsal.")

@@ -29,10 +29,15 @@ NOTES = [Document(f"The canteen opens at half past 11. {n}", f"unit-{n}") for n 
 MODEL = ScriptedModel({"User: ": SUNDAYS, "canteen": ANSWER, "": ALONE})
 
 
-def ask(page: Any, question: str = QUESTION, kind: str = "ask") -> Any:
+def write(page: Any, question: str, told: str) -> None:
+    """Write a question, and wait for what is told of it before it is asked."""
+    page.fill("#question", question)
+    expect(page.locator("#plan")).to_contain_text(told)
+
+
+def ask(page: Any, question: str = QUESTION) -> Any:
     """Ask, and return the turn that this begins."""
     turns = page.locator(".turn").count()
-    page.click(f"label[for=kind-{kind}]")
     page.fill("#question", question)
     page.click("#send")
     turn = page.locator(".turn").nth(turns)

@@ -51,17 +51,16 @@ function again(question, corpus) {
   byId("model").value = corpus;
   navigation.open("conversation");
   chosen();
-  composer.write("ask", question).catch(door.showTrouble);
+  composer.write(question).catch(door.showTrouble);
 }
 
-/** Other documents, or another kind of question. */
+/** Other documents. */
 function chosen() {
   budget.show(composer.corpus());
   composer.show().catch(door.showTrouble);
 }
 
 byId("model").addEventListener("change", chosen);
-byId("kinds").addEventListener("change", chosen);
 addEventListener("hashchange", () => (door.takeKey() ? door.enter() : navigation.show(true)));
 
 door.guard(opened, closed);

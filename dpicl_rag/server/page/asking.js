@@ -2,10 +2,11 @@
 
 import { Refused, request } from "./shared.js";
 
-/** How far reading is, pieces of text and the last event's fields, as they come. */
-export async function* stream(model, messages, signal, fresh = false) {
+/** How far reading is, pieces of text and the last event's fields, as they come.
+ * `dpicl` is how it is asked: its kind and labels, whether anew. */
+export async function* stream(model, messages, signal, dpicl = {}) {
   const headers = { "Content-Type": "application/json" };
-  const body = JSON.stringify({ model, messages, stream: true, dpicl: { fresh } });
+  const body = JSON.stringify({ model, messages, stream: true, dpicl });
   const answer = await request("v1/chat/completions", { method: "POST", headers, body, signal });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -1,4 +1,4 @@
-// The conversation: questions and counts below each other, and the turns that follow-ups stand on.
+// The conversation: questions below each other, and the turns that follow-ups stand on.
 
 import { stream } from "./asking.js";
 import * as budget from "./budget.js";
@@ -6,8 +6,9 @@ import * as composer from "./composer.js";
 import * as counting from "./counting.js";
 import { showTrouble } from "./door.js";
 import * as durations from "./durations.js";
+import { kindOf } from "./kinds.js";
 import { BROKE_OFF, REFUSED, STOPPED, costOf, notesOn } from "./notes.js";
-import { announce, byId, post, sentence } from "./shared.js";
+import { announce, byId, sentence } from "./shared.js";
 import { Turn } from "./turn.js";
 
 const PUBLIC = "public";
@@ -47,17 +48,25 @@ function before(question, corpus) {
   ]);
 }
 
-function begin(question, kind, corpus) {
+/** The question that a follow-up to a corpus stands on; "" where there is none. */
+composer.followOn((corpus) => said.findLast((turn) => turn.corpus === corpus)?.question ?? "");
+
+function begin(question) {
   byId("empty").hidden = true;
   byId("new").hidden = false;
-  const several = byId("model").options.length > 1 ? corpus : "";
-  return new Turn(question, [composer.kindName(kind), several].filter(Boolean).join(" · "));
+  return new Turn(question);
 }
 
-/** Work on a turn that the stop button ends where `signal` can; what fails is told in its place. */
-async function during(turn, again, stoppable, work) {
+/** What stands above a question: its kind, and whose documents where there are several. */
+function about(kind, corpus) {
+  const several = byId("model").options.length > 1 ? corpus : "";
+  return [kindOf(kind).name, several].filter(Boolean).join(" · ");
+}
+
+/** Work on a turn that the stop button ends; what fails is told in its place. */
+async function during(turn, again, work) {
   const own = asking = new AbortController();
-  composer.busy(true, stoppable);
+  composer.busy(true);
   let cost = "";
   try {
     cost = await work(own.signal);
@@ -77,31 +86,43 @@ function failed(turn, error, again) {
   if (error.name === "AbortError") return turn.ended(STOPPED);
   const quota = error.status === 429 && error.code === "budget_exceeded";
   turn.ended([["bad", sentence(error.message)], ...(quota ? [["", REFUSED]] : [])]);
-  turn.offer("Try again", "", again);
+  if (error.code === "misreads") {
+    turn.offer("Count anyway", "The number may be far off.", () => again({ anyway: true }));
+  } else {
+    turn.offer("Try again", "", () => again());
+  }
 }
 
-/** A question to a corpus. With `alone` no turns go before it; `fresh` reads the documents again. */
-async function ask(question, corpus, { alone = false, fresh = false } = {}) {
+/** Ask what was written. With `alone` no turns go before it; `fresh` reads the documents again, and
+ * `anyway` counts with a model that misreads. */
+async function ask(asked, { alone = false, ...how } = {}) {
   if (asking) return;
-  const turn = begin(question, "ask", corpus);
-  const again = () => ask(question, corpus, { alone, fresh });
+  const { question, corpus, kind: insisted, labels } = asked;
+  const turn = begin(question);
+  turn.about(about(insisted, corpus));
+  const again = (changed) => ask(asked, { alone, ...how, ...changed });
   const turns = alone ? [] : before(question, corpus);
   const messages = [...turns, { role: "user", content: question }];
-  const measure = composer.measured("ask", corpus);
+  const dpicl = { ...(insisted && { kind: insisted }), ...(labels && { labels }), ...how };
   const began = performance.now();
   const elapsed = () => (performance.now() - began) / 1000;
-  const usual = durations.usual(measure);
-  turn.reading("Reading the documents", usual === undefined ? "Reading the documents"
-    : `Reading the documents; answers here took about ${durations.words(usual)}`);
-  announce("Reading the documents");
-  await during(turn, again, true, async (signal) => {
+  await during(turn, again, async (signal) => {
+    let { kind } = await composer.planOf(asked).catch(() => ({ kind: insisted ?? "answer" }));
+    turn.about(about(kind, corpus));
+    const { reading } = kindOf(kind);
+    const usual = durations.usual(composer.measured(kind, corpus));
+    turn.reading(reading, usual === undefined ? reading
+      : `${reading}; it took about ${durations.words(usual)} before`);
+    announce(reading);
     let privacy = null, put = question;
-    for await (const event of stream(corpus, messages, signal, fresh)) {
+    for await (const event of stream(corpus, messages, signal, dpicl)) {
       if (event.question && event.question.trim() !== question) {
         put = event.question;
-        turn.putAs(put, () => ask(question, corpus, { alone: true }));
+        turn.putAs(put, () => ask(asked, { alone: true }));
       }
-      if (event.read !== undefined) turn.reading(...progress(event.read, elapsed()), event.read);
+      if (event.read !== undefined) {
+        turn.reading(...progress(reading, event.read, elapsed()), event.read);
+      }
       if (event.choices[0]?.delta.content) turn.write(event.choices[0].delta.content);
       if (event.privacy) privacy = event.privacy;
     }
@@ -109,27 +130,30 @@ async function ask(question, corpus, { alone = false, fresh = false } = {}) {
       turn.ended(BROKE_OFF);
       return null;
     }
+    kind = privacy.kind; // that of the question in whole words
+    turn.about(about(kind, corpus));
     const answer = turn.answer.textContent;
-    if (answer) said.push({ corpus, question: put, answer });
-    else turn.write("(no words)");
+    if (!answer) turn.write("(no words)");
+    else if (kind !== "person") said.push({ corpus, question: put, answer });
+    turn.chart(counting.chart(privacy, put));
     turn.ended(notesOn(privacy, answer), costOf(privacy));
-    turn.compare((write, stops) => compare(put, write, stops));
+    if (kind === "answer") turn.compare((write, stops) => compare(put, write, stops));
     if (privacy.from_memory) {
-      const anew = () => ask(put, corpus, { alone: true, fresh: true });
+      const anew = () => ask({ ...asked, question: put }, { alone: true, ...how, fresh: true });
       turn.offer("Ask anew", "The documents are read again, and paid for.", anew);
-    } else {
-      durations.keep(measure, elapsed());
+    } else if (privacy.by !== "public") {
+      durations.keep(composer.measured(kind, corpus), elapsed());
     }
     return { words: costOf(privacy), corpus };
   });
 }
 
 /** Name and words of a bar: how much is read, and how long the rest takes by the pace so far. */
-function progress(part, elapsed) {
+function progress(reading, part, elapsed) {
   if (part === 1) return ["Writing the answer", "Writing the answer"];
   const left = durations.left(part, elapsed);
   const rest = left === undefined ? "" : `, about ${durations.words(left)} left`;
-  return ["Reading the documents", `Reading the documents: ${Math.round(100 * part)} %${rest}`];
+  return [reading, `${reading}: ${Math.round(100 * part)} %${rest}`];
 }
 
 /** The same of the model without documents. */
@@ -139,42 +163,12 @@ async function compare(question, write, signal) {
   }
 }
 
-/** A count, a tally or a survey. It cannot be stopped: it is paid for when it begins. */
-async function count(kind, question, labels, corpus, fresh = false) {
-  if (asking) return;
-  const title = question || `${composer.kindName(kind)}?`;
-  const turn = begin(title, question ? kind : "ask", corpus);
-  const again = () => count(kind, question, labels, corpus, fresh);
-  const measure = composer.measured(kind, corpus);
-  const began = performance.now();
-  const usual = durations.usual(measure);
-  turn.reading("Counting the documents", usual === undefined ? "Counting the documents"
-    : `Counting the documents; it took about ${durations.words(usual)} before`);
-  announce("Counting the documents");
-  await during(turn, again, false, async () => {
-    const body = { model: corpus, kind, fresh };
-    if (question) body.question = question;
-    if (kind === "tally") body.labels = labels;
-    const found = await post("v1/surveys", body);
-    turn.chart(counting.chart(found, title), counting.asText(found));
-    turn.ended(counting.notesOn(found), costOf(found));
-    if (found.from_memory) {
-      const anew = () => count(kind, question, labels, corpus, true);
-      turn.offer("Count anew", "The documents are counted again, and paid for.", anew);
-    } else {
-      durations.keep(measure, (performance.now() - began) / 1000);
-    }
-    return { words: costOf(found), corpus };
-  });
-}
-
 byId("composer").addEventListener("submit", (event) => {
   event.preventDefault();
-  const kind = composer.kind(), question = composer.question(), corpus = composer.corpus();
-  if (asking || !corpus || (!question && kind !== "survey")) return;
+  const asked = composer.written();
+  if (asking || !asked.corpus || !asked.question) return;
   composer.clear();
-  if (kind === "ask") ask(question, corpus);
-  else count(kind, question, composer.labels(), corpus);
+  ask(asked);
 });
 
 byId("stop").addEventListener("click", () => asking?.abort());
@@ -185,6 +179,8 @@ byId("new").addEventListener("click", () => {
 });
 
 for (const example of byId("empty").querySelectorAll("button")) {
-  const { kind, question, labels } = example.dataset;
-  example.addEventListener("click", () => composer.write(kind, question, labels).catch(showTrouble));
+  const { question } = example.dataset;
+  example.addEventListener("click", () => composer.write(question).catch(showTrouble));
 }
+
+composer.whenFailed(showTrouble);

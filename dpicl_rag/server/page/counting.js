@@ -1,30 +1,18 @@
-// Counting: how many documents say yes, or each label, and what they are about, as bars.
+// Counting: the numbers beside an answer, as bars.
 
-import { element, few, get, sentence } from "./shared.js";
+import { element } from "./shared.js";
 
 const LISTED = 24; // themes that a reader takes in
 
-/** How wide an interval will be, or how small a theme can be seen, and the price; it is free. */
-export async function plan(model, kind) {
-  try {
-    const found = await get(`v1/surveys?model=${encodeURIComponent(model)}`);
-    return (kind === "survey"
-      ? `Themes of fewer than about ${found.smallest} units will not be seen. `
-      : `Noise will move a number by ${found.within} at most, 95 times in 100. `)
-      + `It costs ε ${few(found.epsilon)} at δ ${few(found.delta)}.`;
-  } catch (error) {
-    if (error.status !== 400) throw error;
-    return sentence(error.message); // of settings that count nothing
-  }
-}
-
-function rowsOf(found) {
-  if (found.kind === "count") return [["yes", found.yes]];
-  const rows = found.kind === "tally"
-    ? Object.entries(found.counts)
-    : found.themes.map((theme) => [theme.name, theme.units]);
+/** Labels and estimates, by what was counted: items of a list, those who say yes, labels, themes. */
+function rowsOf({ parts, numbers }) {
+  if (!numbers) return parts.filter((one) => one.count).map((one) => [one.text, one.count]);
+  if (numbers.yes) return [["yes", numbers.yes]];
+  const rows = numbers.themes
+    ? numbers.themes.map((theme) => [theme.title ?? theme.name, theme.units])
+    : Object.entries(numbers.counts ?? {});
   rows.sort(([, a], [, b]) => b.units - a.units);
-  return found.kind === "tally" ? rows : [...rows.slice(0, LISTED), ["others", found.others]];
+  return numbers.others ? [...rows.slice(0, LISTED), ["others", numbers.others]] : rows;
 }
 
 const about = ({ units, low, high }) => `about ${units} (${low} to ${high})`;
@@ -51,9 +39,10 @@ function row(label, estimate, longest) {
 // Said anew, since a table that is laid out as a grid on a phone may lose them.
 const ROLES = { table: "table", tr: "row", th: "rowheader", td: "cell" };
 
-/** The bars of a count, in a table under its title. */
-export function chart(found, title) {
-  const rows = rowsOf(found);
+/** The bars of what was counted, in a table under its title; null where nothing was. */
+export function chart(privacy, title) {
+  const rows = rowsOf(privacy);
+  if (!rows.length) return null;
   const longest = Math.max(1, ...rows.map(([, estimate]) => estimate.high));
   const table = element("table", "", "bars");
   table.append(element("caption", title, "unseen"));
@@ -62,24 +51,4 @@ export function chart(found, title) {
     part.role = ROLES[part.localName];
   }
   return table;
-}
-
-/** The same as text. */
-export const asText = (found) =>
-  rowsOf(found).map(([label, estimate]) => `${label}: ${about(estimate)}`).join("\n");
-
-/** What is said of a count. */
-export function notesOn(found) {
-  const notes = [];
-  if (found.kind === "survey" && !found.themes.length) {
-    notes.push(`No theme of ${found.smallest} units or more.`);
-  }
-  if (found.kind === "survey" && found.themes.length > LISTED) {
-    notes.push(`There are ${found.themes.length - LISTED} smaller themes.`);
-  }
-  // After the number: what its interval holds.
-  if (found.kind === "count") return [["", found.text.slice(found.text.indexOf(". ") + 2)]];
-  if (found.complete === false) notes.push("Units that have spent their budget are not counted.");
-  notes.push("An interval holds the noise, not what a model misreads.");
-  return notes.map((text) => ["", text]);
 }

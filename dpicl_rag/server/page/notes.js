@@ -23,7 +23,10 @@ export function notesOn(privacy, answer) {
     notes.push(["", `Put into words by a chat model. Released was: ${privacy.released}`]);
   }
   if (privacy.from_memory) return notes;
-  if (privacy.by === "public") return [["", "Small talk: no document was asked."]];
+  if (privacy.by === "public") {
+    const talk = privacy.kind === "answer";
+    return [["", talk ? "Small talk: no document was asked." : "No document was asked."]];
+  }
   if (privacy.agreeing !== null) {
     const about = `About ${Math.max(1, privacy.agreeing)} units say so, each by itself`;
     notes.push(["good", `${about} (give or take ${privacy.agreeing_within}).`]);
@@ -32,6 +35,9 @@ export function notesOn(privacy, answer) {
   }
   if (privacy.supported === false && answer !== UNSUPPORTED) {
     notes.push(["bad", "The documents do not support this answer. Take it for a guess."]);
+  }
+  if (privacy.numbers?.themes) {
+    notes.push(["", "An interval holds the noise, not what is misread."]);
   }
   if (ENDS[privacy.stopped_by]) notes.push(["", ENDS[privacy.stopped_by]]);
   return notes;

@@ -6,19 +6,16 @@ let made = 0;
 
 /** A turn's place in the conversation. Its parts are those of the template. */
 export class Turn {
-  /** Below the last one; `about` says which documents and what kind of question. */
-  constructor(question, about) {
+  /** Below the last one. */
+  constructor(question) {
     this.place = byId("turn").content.cloneNode(true).firstElementChild;
     this.part(".question").textContent = question;
     this.part(".question").id = `question-${++made}`;
     this.place.setAttribute("aria-labelledby", `question-${made}`);
-    this.part(".about").textContent = about;
-    this.part(".about").hidden = !about;
     this.answer = this.part(".reply .answer");
-    this.copied = () => this.answer.textContent;
     const copy = this.part(".copy");
     copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(this.copied());
+      await navigator.clipboard.writeText(this.answer.textContent);
       announce("Copied");
       copy.textContent = "Copied";
       setTimeout(() => (copy.textContent = "Copy"), 2000);
@@ -28,6 +25,12 @@ export class Turn {
 
   part(selector) {
     return this.place.querySelector(selector);
+  }
+
+  /** Of what kind the question is, and whose documents are asked; "" says nothing. */
+  about(words) {
+    this.part(".about").textContent = words;
+    this.part(".about").hidden = !words;
   }
 
   /** Under way: a bar, how much of it is done where that is known, and what is said to that. */
@@ -62,12 +65,12 @@ export class Turn {
     this.part(".reading").hidden = true;
     this.place.removeAttribute("aria-busy");
     this.answer.removeAttribute("aria-busy");
-    this.part(".copy").hidden = !this.copied() || !navigator.clipboard; // none without https
+    this.part(".copy").hidden = !this.answer.textContent || !navigator.clipboard; // none without https
     following(() => this.part(".notes").replaceChildren(
       ...notes.map(([kind, text]) => element("li", text, kind)),
     ));
     const notable = notes.filter(([kind]) => kind).map(([, text]) => text);
-    announce([this.copied(), ...notable, cost].join("\n"));
+    announce([this.answer.textContent, ...notable, cost].join("\n"));
   }
 
   /** Only a piece of an answer has come. */
@@ -83,10 +86,9 @@ export class Turn {
     following(() => this.part(".cost").replaceChildren(spent, element("span", left, "left")));
   }
 
-  /** Bars in place of an answer, which `text` says as well. */
-  chart(table, text) {
-    this.copied = () => text;
-    following(() => this.answer.replaceWith(table));
+  /** Bars of the numbers in the answer, if there are any. */
+  chart(table) {
+    if (table) following(() => this.answer.after(table));
   }
 
   /** A button that asks the same once more. */

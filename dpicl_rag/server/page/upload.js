@@ -62,6 +62,7 @@ async function send(file) {
   form.append("text_field", byId("text-field").value);
   form.append("key_field", byId("key-field").value);
   form.append("header", byId("header").value);
+  form.append("records", byId("records").value);
   form.append("file", file);
   job.tell({ state: "running", stage: `Sending ${file.name}`, total: null });
   try {

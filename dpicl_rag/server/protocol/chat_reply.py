@@ -139,7 +139,7 @@ class ChatRequest(request_bodies.Body):
         system, turns, question = conversation(self.messages)
         limits = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
         most = min(limits, default=None)
-        return Request.of(
+        return Request.in_conversation(
             question=question,
             turns=turns,
             system=system,

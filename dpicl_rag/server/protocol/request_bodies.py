@@ -16,13 +16,16 @@ LONGEST_QUESTION = 4096
 
 PublicText = Annotated[str, Field(min_length=1, max_length=512)]
 
+RemoteKind = Literal["answer", "count", "tally", "survey"]
+"""Kinds that a client can insist on."""
+
 _LOCAL = frozenset({"method", "vocabulary", "votes", "threshold"})
 """Fields of programs on this machine: what they make a server do has no limit of its own."""
 
 _LIMITED: dict[str, Any] = {
     "question": Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION)],
     "labels": Annotated[list[PublicText], Field(max_length=256)],
-    "kind": Literal["answer", "count", "tally", "survey"],
+    "kind": RemoteKind,
 }
 
 B = TypeVar("B", bound=BaseModel)

@@ -193,7 +193,7 @@ class ResponseRequest(request_bodies.Body):
         told = [words for words in (plain(self.instructions or ""), system) if words]
         instruction = "\n".join(told) or None
         most = self.max_output_tokens
-        return Request.of(
+        return Request.in_conversation(
             question=question,
             turns=turns,
             system=instruction,

@@ -15,7 +15,18 @@ _FOLDER = Path(__file__).parents[1] / "page"
 _SCRIPT = "text/javascript; charset=utf-8"
 _SCRIPTS = (
     *("app", "asking", "audit", "budget", "composer", "conversation", "counting", "door"),
-    *("durations", "job", "memory", "navigation", "notes", "owner", "shared", "turn", "upload"),
+    *(
+        "durations",
+        "job",
+        "kinds",
+        "memory",
+        "navigation",
+        "notes",
+        "owner",
+        "shared",
+        "turn",
+        "upload",
+    ),
 )
 _KINDS = {
     "index.html": "text/html; charset=utf-8",

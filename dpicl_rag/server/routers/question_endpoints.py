@@ -9,6 +9,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 
 from dpicl_rag.answering.labels import most_label_tokens
+from dpicl_rag.languages.elliptic_questions import filled_in
+from dpicl_rag.languages.languages import language_of
+from dpicl_rag.prompts import plain
 from dpicl_rag.requests import Request as Asked
 from dpicl_rag.results import PrivateAnswer, within
 from dpicl_rag.server.api_keys import Caller
@@ -20,14 +23,18 @@ from dpicl_rag.server.protocol.chat_reply import ChatRequest
 from dpicl_rag.server.protocol.request_bodies import (
     LONGEST_QUESTION,
     PublicText,
+    RemoteKind,
     remote_fields,
     with_fields,
 )
 from dpicl_rag.server.protocol.response_reply import ResponseRequest
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.served_request import ServedRequest
+from dpicl_rag.server.views import plan_view
 
 router = APIRouter()
+
+_Question = Annotated[str, Query(min_length=1, max_length=LONGEST_QUESTION)]
 
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {}, "text/event-stream": {}}}
@@ -119,19 +126,27 @@ async def plan(model: PublicText, parts: Using, caller: Asking) -> dict[str, Any
 
 
 @router.get("/v1/plan")
-async def plan_of_question(
+def plan_of_question(
     model: PublicText,
-    question: Annotated[str, Query(min_length=1, max_length=LONGEST_QUESTION)],
+    question: _Question,
     parts: Using,
     caller: Asking,
-    kind: Literal["answer", "count", "tally", "survey"] | None = None,
+    kind: RemoteKind | None = None,
+    labels: Annotated[list[PublicText] | None, Query(max_length=256)] = None,
+    before: _Question | None = None,
 ) -> dict[str, Any]:
-    """What is done with a question, and what it costs at most; free, and no document is asked."""
+    """What is done with a question, and what it costs at most; free, as nothing is searched.
+
+    With ``before``, the whole question before it, a phrase is taken for what follows on that.
+    """
     parts.service.counted_corpus(model, caller)
-    request = Asked.of(kind, question=question).settled()
-    told = {"model": model, "question": question, "kind": request.kind}
-    labels = {"labels": request.labels} if request.labels else {}
-    return {**told, **labels, **parts.service.plan(model, request).as_dict()}
+    whole = plain(question)
+    if before is not None:
+        whole = filled_in(whole, before, language_of(f"{before} {whole}")) or whole
+    asked = Asked.of(kind, question=whole, labels=labels or ()).settled()
+    if asked.kind == "tally" and len(asked.labels) < 2:
+        raise Refusal(400, "give at least two labels, none of them empty", param="labels")
+    return {"model": model, **plan_view(asked, parts.service.plan(model, asked))}
 
 
 # The Model Context Protocol over streamable HTTP describes itself. No GET: the server has nothing

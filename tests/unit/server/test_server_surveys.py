@@ -167,7 +167,7 @@ def test_a_chat_counts_what_is_to_be_counted_for_the_price_that_was_told(server,
     assert (told["kind"], found["privacy"]["kind"]) == (kind, kind)
     assert found["privacy"]["rho"] == pytest.approx(told["rho"]) == pytest.approx(PRICE)
     assert found["choices"][0]["message"]["content"]
-    assert found["privacy"]["parts"].keys() & {"yes", "themes"}
+    assert found["privacy"]["numbers"].keys() & {"yes", "themes"}
     [spent] = [one.spent for one in server.service.budgets("notes", Caller(None))]
     assert spent == pytest.approx(PRICE)
 

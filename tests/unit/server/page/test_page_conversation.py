@@ -193,7 +193,7 @@ def test_a_bar_tells_how_far_reading_is_before_the_first_word(start, visit, monk
     took = re.compile(r"Answers here took about \d+\ss\.$")
     expect(page.locator("#question-hint")).to_have_text(took)
     page.reload()  # of another tab, or another life of this one, nothing is known
-    expect(page.locator("#question-hint")).to_contain_text("Enter asks")
+    expect(page.locator("#plan")).to_contain_text("Enter asks")
     expect(page.locator("#question-hint")).not_to_have_text(took)
 
 
@@ -289,17 +289,19 @@ def test_views_are_steps_of_the_history_and_the_conversation_stays(start, visit)
     expect(settled(page.locator(".turn").nth(1)).locator(".cost")).to_contain_text("From memory")
 
 
-@pytest.mark.parametrize("example", ["ask", "count", "tally", "survey"])
-def test_an_empty_conversation_shows_what_can_be_asked(start, visit, example):
-    page = visit(start().page)
+def test_examples_are_of_what_can_be_asked_and_told_before_they_are(start, visit):
+    running = start()
+    page = visit(running.page)
     expect(page.locator("#budget-words")).not_to_be_empty()
-    page.click(f"#empty [data-kind={example}]")
-    expect(page.locator(f"#kind-{example}")).to_be_checked()
-    if example == "survey":
-        expect(page.locator("#send")).to_be_focused()
-    else:  # what is to be filled in is marked
-        page.keyboard.type("X")
-        expect(page.locator("#question")).to_have_value(re.compile("X[^…]*$"))
-    assert page.locator("#labels").input_value() == (
-        "pleased, annoyed, neutral" if example == "tally" else ""
-    )
+    told = ["A fact that", "many say so", "many say each", "Counts themes", "Counts themes"]
+    examples = page.locator("#empty li button").all()
+    for example, words in zip(examples, told, strict=True):
+        example.click()
+        expect(page.locator("#plan")).to_contain_text(words)
+        expect(page.locator("#plan")).to_contain_text("· ε 8")
+        expect(page.locator("#question")).to_be_focused()
+    examples[1].click()  # what is to be filled in is marked
+    page.keyboard.type("X")
+    expect(page.locator("#question")).to_have_value("How many people complain about X?")
+    (status,) = running.service.ledger.status()
+    assert (status.spent, status.reserved) == (0, 0)

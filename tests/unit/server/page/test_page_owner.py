@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -199,6 +200,15 @@ def test_one_record_is_one_record(start, owner_view):
     upload(page, "house-mail", text_file("empty.txt", "\n"))
     expect(page.locator("#job-notes")).to_contain_text("0 of 1 record was read, 0 privacy units.")
     expect(page.locator("#job-notes")).to_contain_text("1 record was skipped:")
+
+
+def test_a_list_within_a_json_object_is_named(start, owner_view):
+    page = owner_view(start())
+    page.locator("summary", has_text="JSON").click()
+    page.fill("#records", "answers")
+    answers = [{"text": f"The canteen opens at noon. {n}"} for n in range(3)]
+    upload(page, "poll", text_file("poll.json", json.dumps({"answers": answers, "tags": ["a"]})))
+    expect(page.locator("#job-notes")).to_contain_text("3 of 3 records were read, 3 privacy units.")
 
 
 def test_the_owners_cards_leave_no_hole_beside_them(start, owner_view):
