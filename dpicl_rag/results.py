@@ -12,10 +12,10 @@ StoppedBy = Literal["end", "length", "budget", "unavailable"]
 engine that did not answer. What was released until then is paid for, and the rest refunded."""
 
 
-ReleasedBy = Literal["agreement", "tokens", "memory", "public"]
+ReleasedBy = Literal["agreement", "tokens", "memory", "published", "public"]
 """How an answer came about: experts said the same, tokens were drawn, public knowledge had it (the
-same question was answered before, or documents confirmed what the model knew from there), or the
-public model replied by itself to small talk, about which no document is asked."""
+same question was answered before, or documents confirmed what the model knew from there), a bundle
+has it, or the public model replied by itself to small talk, about which no document is asked."""
 
 
 UNSUPPORTED = "The documents do not say."

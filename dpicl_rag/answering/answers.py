@@ -55,6 +55,10 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
     search, config = _shaped(search, run)
     question = whole_question(question, request.turns, run.model, run.reader)
     run.require_memory(search)
+    if not request.fresh and (item := run.knowledge.published(question)):
+        corpus, most = run.booked_under(search.corpus_name), config.max_tokens
+        tokenizer = run.model.tokenizer
+        return released_before(item.text, question, corpus, tokenizer, most, by="published")
     return _drawn(question, search, replace(run, config=config), fresh=request.fresh)
 
 

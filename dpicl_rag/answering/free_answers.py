@@ -148,6 +148,7 @@ def released_before(
     tokenizer: Tokenizer,
     max_tokens: int,
     polish: Callable[[str], str] | None = None,
+    by: ReleasedBy = "memory",
 ) -> PrivateStream:
     """A stream of an answer that was released before.
 
@@ -158,11 +159,12 @@ def released_before(
         tokenizer: Of the model.
         max_tokens: Of an answer.
         polish: Writes it in other words, if anybody does.
+        by: Where it was found: in a memory, or published.
     """
 
     def finish(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
         ended: StoppedBy = "end" if whole else "length"
-        released = _free_answer(text, corpus, "memory", ended, supported=True, from_memory=True)
+        released = _free_answer(text, corpus, by, ended, supported=True, from_memory=True)
         return released if polish is None or not whole else released.polished(polish)
 
     return PrivateStream(

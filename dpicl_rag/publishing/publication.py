@@ -8,7 +8,7 @@ then the bundle is one release by itself, whose guarantee is that of its parts t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from dpicl_rag.accounting import DELTA
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import alone_in
-from dpicl_rag.knowledge import AnswerMemory
+from dpicl_rag.knowledge import Entry
 from dpicl_rag.knowledge.bundle import MANIFEST, Bundle, PublishedItem
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger import Ledger
@@ -211,14 +211,12 @@ def _released(
     )
 
 
-def remembered_items(memory: AnswerMemory, most: int) -> list[PublishedItem]:
-    """The newest answers that a memory has, which are released and cost nothing more.
+def remembered_items(entries: Iterable[Entry]) -> list[PublishedItem]:
+    """Answers that were released before, and cost nothing more.
 
     Args:
-        memory: Of the corpus, and of who may read it: its questions become public.
-        most: How many.
+        entries: Of the memory of the corpus; counts are left out. Their questions become public.
     """
-    newest = [entry for entry in reversed(memory.entries()) if not entry.numbers and entry.whole]
     return [
         PublishedItem(
             kind="answer",
@@ -231,7 +229,8 @@ def remembered_items(memory: AnswerMemory, most: int) -> list[PublishedItem]:
             supported=True,
             before=True,
         )
-        for entry in newest[:most]
+        for entry in entries
+        if entry.whole and not entry.numbers
     ]
 
 

@@ -10,7 +10,7 @@ from dpicl_rag import Bundle, KnowledgeError
 from dpicl_rag.knowledge import PublishedItem
 from tests.support.bucket_embedder import BucketEmbedder
 
-POOL = "When does the new pool open?"
+POOL = "When does the new pool in the old town open?"
 
 
 def item(question, text, kind="answer", **given):
@@ -43,11 +43,11 @@ def bundle(folder):
 @pytest.mark.parametrize(
     ("question", "kind", "text"),
     [
-        ("when does the new  pool open", None, "At seven."),
-        ("Hello. When does the new pool open?", None, "At seven."),
-        ("When will the new pool open?", "answer", "At seven."),
-        ("When will the new sauna open?", None, None),
-        ("When does the new pool close?", None, None),
+        ("when does the new  pool in the old town open", None, "At seven."),
+        (f"Hello. {POOL}", None, "At seven."),
+        ("When will the new pool in the old town open?", "answer", "At seven."),
+        ("Why does the new pool in the old town open?", None, None),
+        ("When does the new pool in the old town close?", None, None),
         (POOL, "count", None),
         ("Is it about a parcel?", None, "About 22 (18 to 26) say yes."),
         ("What are the documents about?", "survey", "parcels: about 30"),
