@@ -58,13 +58,13 @@ def test_a_bundle_is_paid_for_once_and_answers_for_nothing(
     assert secret not in made.output + told.output
 
 
-def test_what_a_bundle_lacks_is_asked_of_the_documents(cli, publish, mail, home, spending):
+def test_a_bundle_needs_no_corpus_and_what_it_lacks_is_asked_of_one(cli, publish, home):
     assert publish().exit_code == 0
-    paid = spending("mail").spent
-    place = ("--corpus", mail, "--published", str(home / "bundle"))
+    place = ("--corpus", "absent", "--published", str(home / "bundle"))
+    assert cli("ask", ABOUT, *place).exit_code == 0
     result = cli("ask", "Which code is it?", *place)
-    assert "does not have this" in result.stderr
-    assert spending("mail").spent > paid
+    assert "does not have this; the documents are asked" in result.stderr
+    assert "no corpus named 'absent'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,3 @@ def test_what_is_wrong_is_one_line(publish, given, why):
     result = publish(*given)
     assert result.exit_code != 0
     assert why in " ".join(result.output.split())
-
-
-def test_remembered_answers_cost_nothing_more(cli, publish, mail, home, spending):
-    assert cli("memory", "--help").exit_code == 0
-    result = publish("--remembered", "3", "--json")
-    assert json.loads(result.stdout)["items"] == 2  # none is remembered yet
