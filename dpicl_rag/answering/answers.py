@@ -13,6 +13,7 @@ from dpicl_rag.answering.free_answers import (
     form_of,
     is_small_talk,
     public_reply,
+    published_answer,
     released_before,
 )
 from dpicl_rag.answering.plan import Plan
@@ -26,6 +27,7 @@ from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
 from dpicl_rag.answering.wordings import wordings
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.knowledge.bundle import Bundle
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
@@ -48,6 +50,8 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
         documents: Private.
         run: Reads them, and pays.
     """
+    if isinstance(documents, Bundle):
+        return _of_bundle(request, documents, run)
     search, question = run.search(documents), plain(request.asked())
     if is_small_talk(question):
         corpus = run.booked_under(search.corpus_name)
@@ -57,9 +61,18 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
     run.require_memory(search)
     if not request.fresh and (item := run.knowledge.published(question)):
         corpus, most = run.booked_under(search.corpus_name), config.max_tokens
-        tokenizer = run.model.tokenizer
-        return released_before(item.text, question, corpus, tokenizer, most, by="published")
+        return published_answer(item, question, corpus, run.model.tokenizer, most)
     return _drawn(question, search, replace(run, config=config), fresh=request.fresh)
+
+
+def _of_bundle(request: Request, bundle: Bundle, run: PrivateRun) -> PrivateStream:
+    """An answer that a bundle has, or that it does not say: there are no documents to ask."""
+    question, config = plain(request.asked()), run.config
+    if is_small_talk(question):
+        return public_reply(question, run.model, run.reader, config, bundle.corpus)
+    question = whole_question(question, request.turns, run.model, run.reader)
+    item, tokenizer = bundle.find(question), run.model.tokenizer
+    return published_answer(item, question, bundle.corpus, tokenizer, config.max_tokens)
 
 
 def plan_of_answer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,7 +14,7 @@ from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
-from dpicl_rag.knowledge.bundle import ABOUT, PublishedItem
+from dpicl_rag.knowledge.bundle import ABOUT, Bundle, PublishedItem
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.retrievers import Documents, all_units, shaped_by
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
@@ -82,6 +82,19 @@ def memory_of_counts(documents: Documents, run: PrivateRun) -> AnswerMemory | No
 
 def _free(found: R) -> R:
     return replace(found, epsilon=0.0, delta=0.0, rho=0.0, from_memory=True)
+
+
+def published_count(
+    bundle: Bundle, request: Request
+) -> PrivateCount | PrivateTally | PrivateSurvey | None:
+    """A count, tally or survey that a bundle has; None where it has none."""
+    kinds: dict[str, type[Any]] = {
+        "count": PrivateCount,
+        "tally": PrivateTally,
+        "survey": PrivateSurvey,
+    }
+    item = bundle.find(request.question or ABOUT, request.kind)
+    return None if item is None else _bought(item, kinds[request.kind], request)
 
 
 def _bought(item: PublishedItem, kind: type[R], request: Request) -> R | None:
