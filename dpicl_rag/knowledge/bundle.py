@@ -73,6 +73,11 @@ class PublishedItem:
         """Its question in words."""
         return self.question or ABOUT
 
+    @property
+    def whole_text(self) -> str:
+        """Its question and its text."""
+        return f"{self.asked}\n{self.text}"
+
     def content(self) -> bytes:
         """Its file."""
         return (json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n").encode()
@@ -188,6 +193,11 @@ class Bundle:
     def nearest(self, question: str, most: int = NEIGHBOURS) -> list[PublishedItem]:
         """Items whose questions are near to this one, the nearest first."""
         return self._near(question, LEAST)[:most]
+
+    def fields_of(self, item: PublishedItem) -> dict[str, Any]:
+        """Metadata of an item where it is a document of others."""
+        own = {"kind": item.kind, "epsilon": item.epsilon, "delta": item.delta}
+        return {**own, "corpus": self.corpus, "published": self.published}
 
     def recall(self, question: str) -> list[str]:
         """Public texts near to a question, as `Knowledge.recall` has them: answers alone."""
