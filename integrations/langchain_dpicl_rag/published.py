@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import ConfigDict
-
-from dpicl_rag.knowledge import Bundle
 
 
 class PublishedRetriever(BaseRetriever):
@@ -16,13 +15,11 @@ class PublishedRetriever(BaseRetriever):
     Any model may read it, and anything may record it. ``create_retriever_tool`` makes a tool of it.
 
     Attributes:
-        bundle: See `Bundle.open`.
+        bundle: A ``dpicl_rag.Bundle``.
         k: Most items found.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    bundle: Bundle
+    bundle: Any  # a dataclass would be taken for a model of fields, and copied
     k: int = 4
 
     def _get_relevant_documents(
