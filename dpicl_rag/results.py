@@ -74,6 +74,18 @@ class PrivateAnswer:
         text = polish(self.text)
         return self if text == self.text else replace(self, text=text, released=self.text)
 
+    def after(self, earlier: Iterable[PrivateAnswer]) -> PrivateAnswer:
+        """The same with the cost of the answers that it builds on: their composition."""
+        every = (*earlier, self)
+        return replace(
+            self,
+            epsilon=sum(one.epsilon for one in every),
+            delta=sum(one.delta for one in every),
+            rho=sum(one.rho for one in every),
+            tokens=sum(one.tokens for one in every),
+            from_memory=all(one.from_memory for one in every),
+        )
+
     def public_numbers(self) -> dict[str, Any]:
         """Public numbers that may stand beside the text, none of which counts inputs.
 

@@ -21,8 +21,10 @@ from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import Proposal, proposal_for
+from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.repeated_questions import only_repeats
 from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes, stating
+from dpicl_rag.answering.steps import answered_in_steps, plan_of_steps, questions_of
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
 from dpicl_rag.answering.wordings import wordings
@@ -62,7 +64,9 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
     if not request.fresh and (item := run.knowledge.published(question)):
         corpus, most = run.booked_under(search.corpus_name), config.max_tokens
         return published_answer(item, question, corpus, run.model.tokenizer, most)
-    return _drawn(question, search, replace(run, config=config), fresh=request.fresh)
+    run = replace(run, config=config)
+    begin = partial(_drawn, search=search, run=run, fresh=request.fresh)
+    return answered_in_steps(question, begin, run.model.tokenizer)
 
 
 def _of_bundle(request: Request, bundle: Bundle, run: PrivateRun) -> PrivateStream:
@@ -81,10 +85,11 @@ def plan_of_answer(
     """The plan of an answer, and about how many units are read for it."""
     search, config = _shaped(run.search(documents), run)
     run = replace(run, config=config)
-    asked = run.question(plain(request.question or "?"))
-    keys, domain = asked.keys_counted, asked.domain_counted
-    search, plan = planned_answer(run.config, search, booked=run.booked, keys=keys, domain=domain)
-    return plan, search.aim
+    steps = questions_of(plain(request.question or "?"))
+    planned = [_planned(run.question(step), search, run) for step in steps]
+    aim = planned[-1][0].aim
+    plan = plan_of_steps(steps, [plan for _, plan in planned])
+    return plan, None if aim is None else aim * len(steps)
 
 
 def _shaped(search: Search, run: PrivateRun) -> tuple[Search, PrivacyConfig]:
@@ -93,6 +98,15 @@ def _shaped(search: Search, run: PrivateRun) -> tuple[Search, PrivacyConfig]:
     config = run.under_terms(search.corpus_name).config
     config = with_agreement(config, search.stability, speaks=run.speaks, silent=silent)
     return search.deeper() if silent else search, config
+
+
+def _planned(
+    question: Question, search: Search, run: PrivateRun, *, proposed: bool = False
+) -> tuple[Search, Plan[Mechanism]]:
+    """The plan of one question, and its search."""
+    keys, domain = question.keys_counted, question.domain_counted
+    given = {"booked": run.booked, "proposed": proposed}
+    return planned_answer(run.config, search, **given, keys=keys, domain=domain)
 
 
 def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> PrivateStream:
@@ -114,14 +128,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
     sought = question
     if informed and not fresh and config.unsupported != "ignore":
         proposal, sought = proposal_for(asked, memory, informed_model, informed, known)
-    search, plan = planned_answer(
-        config,
-        search,
-        booked=run.booked,
-        proposed=proposal is not None,
-        keys=asked.keys_counted,
-        domain=asked.domain_counted,
-    )
+    search, plan = _planned(asked, search, run, proposed=proposal is not None)
     plan.warn_of_few_units(search)
     others = wordings(question, model)[1:] if asked.silent else ()
     experts = run.experts((sought, *others), search, plan, asked.digest, reading)

@@ -76,6 +76,8 @@ class Plan(PricedPlan, Generic[M_co]):
             a limit, and where nobody asked.
         calls: About how many calls a reader is asked for; None without a reader, and where only the
             documents tell.
+        steps: Questions that are asked one after the other, each for a price of its own; none where
+            there is one.
     """
 
     mechanism: M_co
@@ -95,6 +97,7 @@ class Plan(PricedPlan, Generic[M_co]):
     gaussian: bool = False
     budget_left: float | None = None
     calls: int | None = None
+    steps: tuple[str, ...] = ()
 
     @property
     def search_rho(self) -> float:
@@ -205,7 +208,7 @@ class Plan(PricedPlan, Generic[M_co]):
 
     def notes(self) -> list[str]:
         """Sentences on how many units must agree, and on the budget."""
-        found = []
+        found = [f"asked in {len(self.steps)} steps: {' '.join(self.steps)}"] if self.steps else []
         if self.units_to_agree is not None:
             found.append(f"about {self.units_to_agree} documents must say the same")
         none, *some = self.outcomes or (None,)

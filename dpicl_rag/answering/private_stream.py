@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 
 from dpicl_rag.answering.worker_threads import in_thread
@@ -55,6 +55,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         self._held = held
         self._release = close
         self._finish = finish
+        self._earlier: tuple[PrivateAnswer, ...] = ()
         self._ids: list[int] = []
         self._released = ""
         self._answer: PrivateAnswer | None = None
@@ -96,6 +97,10 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         if self._answer is None:
             raise DPICLError("the answer is there when the stream has ended; read it to its end")
         return self._answer
+
+    def add_cost(self, earlier: Iterable[PrivateAnswer]) -> None:
+        """Charge the answer with those that it builds on, too."""
+        self._earlier = tuple(earlier)
 
     def whole(self) -> PrivateAnswer:
         """Draw to the end; the answer."""
@@ -177,7 +182,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
             except EngineUnavailableError:
                 # The engine was asked once more for the support of a whole answer.
                 answer = self._finish(text, tokens, "unavailable", False)
-            self._answer = replace(answer, question=self.question)
+            self._answer = replace(answer, question=self.question).after(self._earlier)
         finally:
             self._release()
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from dpicl_rag import _validate
@@ -24,6 +25,9 @@ from dpicl_rag.retrieval.retrievers import Documents
 
 KINDS: tuple[Kind, ...] = ("answer", "count", "tally", "survey")
 """Kinds of requests that can be published."""
+
+_STEPS = 3
+"""Of one question, at most."""
 
 _ROUNDING = 1 + Fraction(1, 10**12)
 """Of floats, as a ledger allows it."""
@@ -146,9 +150,10 @@ def _within(
     llm: PrivateContextLLM, documents: Documents, request: Request, rho: float, delta: float
 ) -> tuple[float, Plan[Any]]:
     """The epsilon of a request whose plan costs no more than its share, and that plan."""
-    # Where a budget is for Gaussian noise alone, an epsilon has more rho.
-    for gaussian in (False, True):
-        epsilon = rho_to_epsilon(rho, delta, gaussian=gaussian)
+    # A question that is answered in steps pays for each. Where a budget is for Gaussian noise
+    # alone, an epsilon has more rho.
+    for steps, gaussian in product(range(1, _STEPS + 1), (False, True)):
+        epsilon = rho_to_epsilon(rho / steps, delta, gaussian=gaussian)
         plan = asking(llm, epsilon, delta).plan(documents, request)
         if plan.rho <= rho:
             return epsilon, plan
