@@ -17,6 +17,7 @@ from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.steps import STEPS
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.bundle import ABOUT
 from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -25,9 +26,6 @@ from dpicl_rag.retrieval.retrievers import Documents
 
 KINDS: tuple[Kind, ...] = ("answer", "count", "tally", "survey")
 """Kinds of requests that can be published."""
-
-_STEPS = 3
-"""Of one question, at most."""
 
 _ROUNDING = 1 + Fraction(1, 10**12)
 """Of floats, as a ledger allows it."""
@@ -152,7 +150,7 @@ def _within(
     """The epsilon of a request whose plan costs no more than its share, and that plan."""
     # A question that is answered in steps pays for each. Where a budget is for Gaussian noise
     # alone, an epsilon has more rho.
-    for steps, gaussian in product(range(1, _STEPS + 1), (False, True)):
+    for steps, gaussian in product(range(1, STEPS + 1), (False, True)):
         epsilon = rho_to_epsilon(rho / steps, delta, gaussian=gaussian)
         plan = asking(llm, epsilon, delta).plan(documents, request)
         if plan.rho <= rho:

@@ -2,8 +2,8 @@
 
 from dpicl_rag import Bundle
 from dpicl_rag.knowledge import PublishedItem
-from langchain_dpicl_rag import PublishedRetriever as OfLangChain
-from llama_index_dpicl_rag import PublishedRetriever as OfLlamaIndex
+from langchain_dpicl_rag import PublishedRetriever
+from llama_index_dpicl_rag import PublishedNodeRetriever
 from tests.support.bucket_embedder import BucketEmbedder
 
 OPENS = "When does the canteen open?"
@@ -22,10 +22,10 @@ FIELDS = {
 
 
 def test_langchain_retrieves_items_as_documents():
-    [found] = OfLangChain(bundle=BUNDLE, k=1).invoke(OPENS)
+    [found] = PublishedRetriever(bundle=BUNDLE, k=1).invoke(OPENS)
     assert (found.page_content, found.metadata) == (WHOLE, FIELDS)
 
 
 def test_llama_index_retrieves_items_as_nodes():
-    [found] = OfLlamaIndex(BUNDLE, similarity_top_k=1).retrieve(OPENS)
+    [found] = PublishedNodeRetriever(BUNDLE, similarity_top_k=1).retrieve(OPENS)
     assert (found.node.text, found.node.metadata) == (WHOLE, FIELDS)

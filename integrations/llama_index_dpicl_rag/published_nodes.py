@@ -8,7 +8,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from dpicl_rag.knowledge import Bundle
 
 
-class PublishedRetriever(BaseRetriever):
+class PublishedNodeRetriever(BaseRetriever):
     """A retriever over a bundle of ``dpicl-rag publish``. What it finds is public and free.
 
     Any model may read it, and anything may record it. ``RetrieverTool`` makes a tool of it.
