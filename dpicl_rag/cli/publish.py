@@ -98,6 +98,10 @@ def publish(
         float, typer.Option(help="Privacy of all items together; less is more private.")
     ] = 2.0,
     delta: options.Delta = options.DELTA,
+    unit: Annotated[
+        str | None,
+        typer.Option(help="What one privacy unit is, for who reads the bundle, such as thread."),
+    ] = None,
     again: Annotated[
         bool,
         typer.Option(
@@ -144,6 +148,7 @@ def publish(
             epsilon=epsilon,
             delta=delta,
             beside=_beside(opened.name, wanted, answering),
+            unit=unit,
             again=again,
             on_progress=bar.update,
         )

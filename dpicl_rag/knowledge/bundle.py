@@ -89,7 +89,7 @@ class Bundle:
 
     Attributes:
         corpus: Name of the corpus that it was made from.
-        unit: What one privacy unit is: ``document``, or the field whose value makes one.
+        unit: What one privacy unit is, in words, or the field whose value makes one.
         epsilon: All items but those released before are together (epsilon, delta)-DP for every
             unit. A later release of the same corpus is another, and both add up.
         delta: See ``epsilon``.

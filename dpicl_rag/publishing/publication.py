@@ -36,6 +36,8 @@ from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.retrieval.vectors import unit_field_of
 from dpicl_rag.synthesis.released_records import Synthesis
 
+_UNIT = "the privacy unit of the corpus"
+
 
 def plan_publication(
     llm: PrivateContextLLM,
@@ -67,6 +69,7 @@ def publish(
     delta: float = DELTA,
     weights: Sequence[float] | None = None,
     beside: Sequence[PublishedItem] = (),
+    unit: str | None = None,
     again: bool = False,
     on_progress: Progress | None = None,
 ) -> Bundle:
@@ -85,6 +88,8 @@ def publish(
         delta: See ``epsilon``.
         weights: Of the share of each request in the budget; equal ones by default. Public.
         beside: Items that had been released before, see `remembered_items` and `records_item`.
+        unit: What one privacy unit is, for who reads the bundle; by default the field that makes
+            one, where the documents name it.
         again: Release anew, and pay anew, where the folder holds a bundle: it takes its place, asks
             the documents and no memory, and its ``changes`` say what is other.
         on_progress: Called with the number of items that are done, and with that of all.
@@ -134,7 +139,7 @@ def publish(
         numbers += range(len(plan.parts), len(plan.parts) + len(beside))
         bundle = Bundle(
             corpus=llm.booked_under(documents),
-            unit=unit_field_of(documents) or llm.config.privacy_unit,
+            unit=unit or unit_field_of(documents) or _UNIT,
             epsilon=epsilon,
             delta=delta,
             rho=plan.rho,

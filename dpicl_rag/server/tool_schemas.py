@@ -110,7 +110,8 @@ class AnswerResult(Cost):
         "is the model's guess, as the owner chose."
     )
     by: str | None = Field(
-        description="agreement, tokens or memory; public where no document was asked: small talk"
+        description="agreement, tokens, memory or published (a bundle); public where no document "
+        "was asked: small talk"
     )
     agreeing: int | None = Field(description="About how many units say so, by a noisy count.")
     agreeing_within: int | None
