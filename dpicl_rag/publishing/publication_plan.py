@@ -148,10 +148,11 @@ def _within(
     llm: PrivateContextLLM, documents: Documents, request: Request, rho: float, delta: float
 ) -> tuple[float, Plan[Any]]:
     """The epsilon of a request whose plan costs no more than its share, and that plan."""
-    # A question that is answered in steps pays for each. Where a budget is for Gaussian noise
-    # alone, an epsilon has more rho.
-    for steps, gaussian in product(range(1, STEPS + 1), (False, True)):
-        epsilon = rho_to_epsilon(rho / steps, delta, gaussian=gaussian)
+    # An answer becomes rho beside its thresholds, a count at all of delta; where a budget is for
+    # Gaussian noise alone, an epsilon has more rho. A question in steps pays for each.
+    ways = (SHARES.beside_pool(delta), False), (delta, False), (delta, True)
+    for steps, (rest, gaussian) in product(range(1, STEPS + 1), ways):
+        epsilon = rho_to_epsilon(rho / steps, rest, gaussian=gaussian)
         plan = asking(llm, epsilon, delta).plan(documents, request)
         if plan.rho <= rho:
             return epsilon, plan

@@ -49,7 +49,7 @@ def test_all_items_together_keep_the_budget(corpus, ledger, make_llm, tmp_path):
     thresholds = sum(part.delta for part in plan.parts)
     rest = SHARES.beside_pool(DELTA)
     assert thresholds <= DELTA - rest
-    assert 0.98 * EPSILON < rho_to_epsilon(float(charged), rest) <= EPSILON
+    assert 0.999 * EPSILON < rho_to_epsilon(float(charged), rest) <= EPSILON
     assert all(item.rho <= part.rho for item, part in zip(made.items, plan.parts, strict=True))
     assert (made.epsilon, made.delta, made.rho) == (EPSILON, DELTA, plan.rho)
 
@@ -75,6 +75,15 @@ def test_every_item_is_an_ordinary_release_at_its_share(
     publish(llm, corpus, tmp_path / "bundle", REQUESTS, epsilon=EPSILON)
     wanted = zip(plan.requests, plan.epsilons, strict=True)
     assert asked == [(request, epsilon, DELTA) for request, epsilon in wanted]
+
+
+def test_a_question_in_steps_pays_for_all_of_them_from_its_share(ledger, make_llm, corpus):
+    nested = "When does the person in charge of invoices have office hours?"
+    requests = [*FIXED, Request.of("answer", question=nested)]
+    plan = plan_publication(make_llm(ledger), corpus, requests, epsilon=EPSILON)
+    *_, steps = plan.parts
+    assert 0.95 * plan.rho_of_budget / 3 < steps.rho <= plan.rho_of_budget / 3
+    assert plan.epsilons[-1] < 0.8 * plan.epsilons[0]  # of one step
 
 
 def test_weights_are_parts_of_the_budget(make_llm, corpus):
