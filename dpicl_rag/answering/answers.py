@@ -71,12 +71,12 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
 
 def _of_bundle(request: Request, bundle: Bundle, run: PrivateRun) -> PrivateStream:
     """An answer that a bundle has, or that it does not say: there are no documents to ask."""
-    question, config = plain(request.asked()), run.config
-    if is_small_talk(question):
-        return public_reply(question, run.model, run.reader, config, bundle.corpus)
-    question = whole_question(question, request.turns, run.model, run.reader)
-    item, tokenizer = bundle.find(question), run.model.tokenizer
-    return published_answer(item, question, bundle.corpus, tokenizer, config.max_tokens)
+    asked, config, model = plain(request.asked()), run.config, run.model
+    if is_small_talk(asked):
+        return public_reply(asked, model, run.reader, config, bundle.corpus)
+    asked = whole_question(asked, request.turns, model, run.reader)
+    found, most = bundle.find(asked), config.max_tokens
+    return published_answer(found, asked, bundle.corpus, model.tokenizer, most)
 
 
 def plan_of_answer(
