@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from dpicl_rag import Bundle
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.cli import serve, settings_file
 
 RHO = epsilon_to_rho(2.0, SHARES.beside_pool(1e-5))
 TALLY = ("--tally", "what about?=travel,work")
@@ -79,3 +81,16 @@ def test_what_is_wrong_is_one_line(publish, given, why):
     result = publish(*given)
     assert result.exit_code != 0
     assert why in " ".join(result.output.split())
+
+
+def test_a_bundle_is_served_alone_or_before_its_corpus(publish, mail, home):
+    assert publish().exit_code == 0
+    folder, file = home / "bundle", settings_file.choose(None)
+    alone = serve.Serving(published=[folder])
+    beside = serve.Serving(published=[folder], corpus=[mail])
+    for serving, is_alone in ((alone, True), (beside, False)):
+        chosen = serve.chosen_settings(serving, {}, file)
+        with serve.opened_corpora(chosen, serving) as served:
+            assert list(served) == [mail]
+            assert isinstance(served[mail].documents, Bundle) == is_alone
+            assert served[mail].published == Bundle.open(folder)

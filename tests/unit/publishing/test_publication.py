@@ -22,8 +22,9 @@ from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.ledger.reservation import Reservation
-from dpicl_rag.publishing import plan_publication
+from dpicl_rag.publishing import plan_publication, records_item, remembered_items
 from dpicl_rag.publishing.publication_folder import ReleaseFolder
+from dpicl_rag.synthesis import Synthesis, SyntheticRecord
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.publishing.conftest import REQUESTS, SECRET, TOLD
 
@@ -197,6 +198,24 @@ def test_publishing_again_asks_no_memory(corpus, ledger, make_llm, tmp_path):
         made = publish(llm, corpus, tmp_path / "bundle", FIXED, epsilon=1.0, again=True)
     assert not any(item.before for item in made.items)
     assert spent(ledger) == pytest.approx(2 * once, rel=1e-6)
+
+
+def test_what_was_released_before_stands_beside_it_for_nothing(corpus, ledger, make_llm, tmp_path):
+    with AnswerMemory(tmp_path / "memory", "mail", embedder=BucketEmbedder()) as memory:
+        memory.remember("Who repairs the lift?", "Ann does.", epsilon=1.0, delta=DELTA)
+        memory.remember("Is it about mail?", "About 9.", epsilon=1.0, numbers="{}")
+        memory.remember("Who wrote?", "It was", whole=False)
+        remembered = remembered_items(memory.entries())
+    record = SyntheticRecord("A made-up mail.", None, "mail", 4, "end")
+    beside = [*remembered, records_item(Synthesis((record,), 3.0, DELTA, 0.2))]
+    plan = plan_publication(make_llm(ledger), corpus, FIXED, epsilon=EPSILON)
+    publish(make_llm(ledger), corpus, tmp_path / "bundle", FIXED, epsilon=EPSILON, beside=beside)
+    assert float(spent(ledger)) == pytest.approx(plan.rho)
+    made = Bundle.open(tmp_path / "bundle", embedder=BucketEmbedder())
+    assert "2 of them had been released" in made.guarantee
+    assert made.find("who repairs the lift").text == "Ann does."
+    assert made.items[-1].numbers == {"records": [{"about": "mail", "text": "A made-up mail."}]}
+    assert [item.kind for item in made.items] == ["survey", "tally", "answer", "records"]
 
 
 def test_without_a_ledger_it_is_one_release_by_itself(corpus, make_llm, tmp_path):
