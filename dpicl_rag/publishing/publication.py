@@ -118,7 +118,8 @@ def publish(
             booked, documents, requests, epsilon=epsilon, delta=delta, weights=weights
         )
         release = 1 if before is None else before.release + 1
-        files = ReleaseFolder(folder, release, plan.digest)
+        name = llm.booked_under(documents)
+        files = ReleaseFolder(folder, release, f"{plan.digest} of {name}")
         _require_left(plan, files)
         items, lost = list[PublishedItem](), list[str]()
         for number, part in enumerate(plan.parts):
@@ -138,7 +139,7 @@ def publish(
         numbers = [*(at for at in range(len(plan.parts)) if not files.is_lost(at))]
         numbers += range(len(plan.parts), len(plan.parts) + len(beside))
         bundle = Bundle(
-            corpus=llm.booked_under(documents),
+            corpus=name,
             unit=unit or unit_field_of(documents) or _UNIT,
             epsilon=epsilon,
             delta=delta,

@@ -22,7 +22,7 @@ class ReleaseFolder:
     Args:
         folder: Of the bundle.
         release: Its number there.
-        digest: Of the plan.
+        digest: Of the plan and its corpus.
 
     Raises:
         ConfigurationError: It was begun by another plan.
@@ -37,7 +37,7 @@ class ReleaseFolder:
         head, *begun = [json.loads(line) for line in lines] or [{"digest": digest}]
         if head["digest"] != digest:
             raise ConfigurationError(
-                f"{self._place}: was begun with other items or another budget; the same command "
+                f"{self._place}: was begun with other items, budget or corpus; the same command "
                 "goes on with it, or remove that folder: what it has paid for is lost then"
             )
         self._started = bool(lines)

@@ -168,8 +168,9 @@ def test_other_items_do_not_go_on_with_it(corpus, make_llm, tmp_path, monkeypatc
     killed(monkeypatch, ReleaseFolder, "write", after=False)
     with pytest.raises(Killed):
         publish(make_llm(), corpus, tmp_path / "bundle", FIXED, epsilon=EPSILON)
-    with pytest.raises(ConfigurationError, match="begun with other items"):
-        publish(make_llm(), corpus, tmp_path / "bundle", REQUESTS, epsilon=EPSILON)
+    for llm, requests in ((make_llm(), REQUESTS), (make_llm(corpus="another"), FIXED)):
+        with pytest.raises(ConfigurationError, match="begun with other items"):
+            publish(llm, corpus, tmp_path / "bundle", requests, epsilon=EPSILON)
 
 
 def test_publishing_again_is_another_release(corpus, ledger, make_llm, tmp_path):
