@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         MissingDocumentsError,
         ModelError,
     )
-    from dpicl_rag.knowledge import AnswerMemory, NotRememberedWarning, PublicDocuments
+    from dpicl_rag.knowledge import AnswerMemory, Bundle, NotRememberedWarning, PublicDocuments
     from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.ray import RayModel
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dpicl_rag.mechanisms.randomness import NotPrivateWarning
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.prompts import Example, PromptTemplate
+    from dpicl_rag.publishing import publish
     from dpicl_rag.rehearsal import Rehearsal
     from dpicl_rag.requests import Request
     from dpicl_rag.results import PrivateAnswer, PrivateLabel
@@ -70,7 +71,7 @@ __getattr__, __dir__ = importing(
         "DPICLError EngineUnavailableError KnowledgeError LedgerError LoaderError "
         "MissingDependencyError MissingDocumentsError ModelError",
         "answering.plan": "FewUnitsWarning Plan",
-        "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
+        "knowledge": "AnswerMemory Bundle NotRememberedWarning PublicDocuments",
         "language_models.openai_compatible.openai_model": "OpenAICompatibleModel",
         "language_models.prefix_cache": "PrefixCache",
         "language_models.readers.reply_cache": "ReplyCache",
@@ -81,6 +82,7 @@ __getattr__, __dir__ = importing(
         "mechanisms.randomness": "NotPrivateWarning",
         "private_context_llm": "PrivateContextLLM",
         "prompts": "Example PromptTemplate",
+        "publishing": "publish",
         "corpora": "Corpus",
         "rehearsal": "Rehearsal",
         "requests": "Request",
@@ -97,6 +99,7 @@ __all__ = [
     "AnswerMemory",
     "AsyncPrivateStream",
     "BudgetExceededError",
+    "Bundle",
     "ConfigurationError",
     "ContextLengthError",
     "Corpus",
@@ -143,4 +146,5 @@ __all__ = [
     "TopKRetriever",
     "TransformersModel",
     "load",
+    "publish",
 ]

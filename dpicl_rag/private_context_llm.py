@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
@@ -101,6 +101,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         self._ledger = ledger
         self._corpus = corpus
         self._caller = caller
+        self._before_paying: Callable[[], None] | None = None
         self._form = form
         self._knowledge = as_knowledge(knowledge)
         if self._knowledge.memory is not None:
@@ -151,6 +152,16 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             other.reader = as_reader(reader)
         other.config.require_reader(other.reader)
         return other
+
+    def booked_in(self, ledger: Ledger | None, before_paying: Callable[[], None] | None) -> Self:
+        """The same with a ledger, where it has none, and a call before each payment."""
+        other = copy.copy(self)
+        other._ledger, other._before_paying = self._ledger or ledger, before_paying
+        return other
+
+    def booked_under(self, documents: Documents) -> str:
+        """The name under which a ledger books releases from documents. Public."""
+        return self._corpus or corpus_name_of(documents) or NO_CORPUS
 
     def for_strings(self) -> PrivateContextLLM:
         """The same for callers that pass on nothing but the text of an answer.
@@ -327,10 +338,9 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             MissingDocumentsError: ``documents`` is None.
         """
         request = request or Request.of("answer")
-        run = self._run(request)
-        plan, aim = planned(request, documents, run)
-        left = self.budget_left(run.booked_under(corpus_name_of(documents)))
-        return replace(plan, budget_left=left, calls=None if run.reader is None else aim)
+        plan, aim = planned(request, documents, self._run(request))
+        left = self.budget_left(self.booked_under(documents))
+        return replace(plan, budget_left=left, calls=None if self.reader is None else aim)
 
     def warm(
         self,
@@ -406,4 +416,5 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             ledger=self._ledger,
             caller=self._caller,
             on_progress=on_progress,
+            before_paying=self._before_paying,
         )

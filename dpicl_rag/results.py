@@ -13,10 +13,10 @@ StoppedBy = Literal["end", "length", "budget", "unavailable"]
 engine that did not answer. What was released until then is paid for, and the rest refunded."""
 
 
-ReleasedBy = Literal["agreement", "tokens", "memory", "public", "counts"]
+ReleasedBy = Literal["agreement", "tokens", "memory", "published", "public", "counts"]
 """How an answer came about: experts said the same, tokens were drawn, public knowledge had it (the
-same question was answered before, or documents confirmed what the model knew from there), no
-document was asked (small talk, and what is about one person), or units were counted."""
+same question was answered before, or documents confirmed what the model knew from there), a bundle
+has it, no document was asked (small talk, and what is about one person), or units were counted."""
 
 
 UNSUPPORTED = "The documents do not say."

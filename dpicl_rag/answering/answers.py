@@ -13,6 +13,7 @@ from dpicl_rag.answering.free_answers import (
     form_of,
     is_small_talk,
     public_reply,
+    published_answer,
     released_before,
 )
 from dpicl_rag.answering.plan import Plan
@@ -29,6 +30,7 @@ from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
 from dpicl_rag.answering.wordings import wordings
 from dpicl_rag.answering.written_sentences import counts_in_words, with_counts
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.knowledge.bundle import Bundle
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
@@ -51,6 +53,8 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
         documents: Private.
         run: Reads them, and pays.
     """
+    if isinstance(documents, Bundle):
+        return _of_bundle(request, documents, run)
     search, question = run.search(documents), plain(request.asked())
     if is_small_talk(question):
         corpus = run.booked_under(search.corpus_name)
@@ -58,9 +62,22 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
     search, config = _shaped(search, run)
     question = whole_question(question, request.turns, run.model, run.reader)
     run.require_memory(search)
+    if not request.fresh and (item := run.knowledge.published(question)):
+        corpus, most = run.booked_under(search.corpus_name), config.max_tokens
+        return published_answer(item, question, corpus, run.model.tokenizer, most)
     run = replace(run, config=config)
     begin = partial(_drawn, search=search, run=run, fresh=request.fresh)
     return answered_in_steps(question, begin, run.model.tokenizer)
+
+
+def _of_bundle(request: Request, bundle: Bundle, run: PrivateRun) -> PrivateStream:
+    """An answer that a bundle has, or that it does not say: there are no documents to ask."""
+    asked, config, model = plain(request.asked()), run.config, run.model
+    if is_small_talk(asked):
+        return public_reply(asked, model, run.reader, config, bundle.corpus)
+    asked = whole_question(asked, request.turns, model, run.reader)
+    found, most = bundle.find(asked), config.max_tokens
+    return published_answer(found, asked, bundle.corpus, model.tokenizer, most)
 
 
 def plan_of_answer(

@@ -17,6 +17,7 @@ from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import likeliest_tokens, read_public_row
 from dpicl_rag.answering.written_sentences import with_counts
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.knowledge.bundle import PublishedItem
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.readers.base import Reader
@@ -25,7 +26,13 @@ from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.languages.request_kinds import one_person_reply
 from dpicl_rag.normal_forms import normal_form
 from dpicl_rag.prompts import Example, PromptTemplate
-from dpicl_rag.results import AgreedPart, PrivateAnswer, ReleasedBy, StoppedBy
+from dpicl_rag.results import (
+    UNSUPPORTED,
+    AgreedPart,
+    PrivateAnswer,
+    ReleasedBy,
+    StoppedBy,
+)
 
 _LONGEST = 100  # characters: people who say more have a question
 
@@ -176,6 +183,44 @@ def released_before(
             released = released.polished(polish)
         return with_counts(replace(released, parts=parts), question)
 
+    return _said(
+        text, question, tokenizer, max_tokens, finish, held=polish is not None or bool(parts)
+    )
+
+
+def published_answer(
+    item: PublishedItem | None, question: str, corpus: str, tokenizer: Tokenizer, max_tokens: int
+) -> PrivateStream:
+    """A stream of an answer that was published.
+
+    Args:
+        item: Of a bundle; None where it does not tell.
+        question: What is asked now.
+        corpus: Whose it is.
+        tokenizer: Of the model.
+        max_tokens: Of an answer.
+    """
+    told = item is not None
+
+    def finish(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
+        ended: StoppedBy = "end" if whole else "length"
+        by: ReleasedBy | None = "published" if told else None
+        return _free_answer(text, corpus, by, ended, supported=told, from_memory=told)
+
+    text = UNSUPPORTED if item is None else item.text
+    return _said(text, question, tokenizer, max_tokens, finish)
+
+
+def _said(
+    text: str,
+    question: str,
+    tokenizer: Tokenizer,
+    max_tokens: int,
+    finish: Callable[[str, int, StoppedBy, bool], PrivateAnswer],
+    *,
+    held: bool = False,
+) -> PrivateStream:
+    """A stream of words that are there already."""
     return PrivateStream(
         _no_tokens(),
         tokenizer,
@@ -183,7 +228,7 @@ def released_before(
         max_tokens=max_tokens,
         start=text,
         question=question,
-        held=polish is not None or bool(parts),
+        held=held,
         close=lambda: None,
         finish=finish,
     )
@@ -231,7 +276,7 @@ def _no_tokens() -> Generator[int, None, None]:
 def _free_answer(
     text: str,
     corpus: str,
-    by: ReleasedBy,
+    by: ReleasedBy | None,
     stopped: StoppedBy,
     *,
     tokens: int = 0,

@@ -52,6 +52,7 @@ class PrivateRun:
         ledger: Who holds the budget; None accounts for each release alone.
         caller: Who asks, for budgets per caller.
         on_progress: Called with the part of the documents that is read, 0 to 1.
+        before_paying: Called before each payment; where it raises, nothing is paid.
     """
 
     config: PrivacyConfig
@@ -65,6 +66,7 @@ class PrivateRun:
     ledger: Ledger | None
     caller: str | None
     on_progress: Progress | None = None
+    before_paying: Callable[[], None] | None = None
 
     def booked_under(self, source: str | None) -> str:
         """The name under which a ledger books it.
@@ -152,6 +154,7 @@ class PrivateRun:
             units=units,
             delta=delta,
             gaussian=gaussian,
+            before_paying=self.before_paying,
         )
 
     def booking(self, source: str | None) -> Booking:

@@ -29,13 +29,12 @@ from dpicl_rag.answering.canonical_form import vote_for
 from dpicl_rag.answering.prompt_rows import bare_log_probs, likeliest_tokens, read_public_row
 from dpicl_rag.answering.question import Question
 from dpicl_rag.knowledge.answer_file import Entry
-from dpicl_rag.knowledge.answer_memory import AnswerMemory, shorter_questions
+from dpicl_rag.knowledge.answer_memory import AnswerMemory, asks_the_same, shorter_questions
 from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.languages import QuestionKind
-from dpicl_rag.languages.question_slots import same_asked
 from dpicl_rag.languages.sentences import first_sentence
 from dpicl_rag.prompts import Prompt
 
@@ -93,7 +92,7 @@ def proposal_for(
     """
     text = question.text
     recalled = [] if memory is None else memory.nearest(text)
-    nearest = [entry for entry in recalled if _asks_the_same(text, entry.question)]
+    nearest = [entry for entry in recalled if asks_the_same(text, entry.question)]
     others = [entry.text for entry in recalled if entry not in nearest]
     proposal = propose(question, informed_model, informed)
     if proposal and not _answers(proposal, question, others):
@@ -170,12 +169,6 @@ def named_before(question: Question, nearest: Sequence[Entry]) -> Proposal | Non
                 now, counted = question.text, not entry.drawn
                 return Proposal(tokens, (), question.prompt.suffix, now, vote.short, counted)
     return None
-
-
-def _asks_the_same(question: str, earlier: str) -> bool:
-    """Whether two questions agree, or the parts of them that ask."""
-    asked, before = ([one, *shorter_questions(one)] for one in (question, earlier))
-    return any(same_asked(one, other) for one in asked for other in before)
 
 
 def _answers(proposal: Proposal, question: Question, others: Sequence[str]) -> bool:

@@ -24,6 +24,7 @@ from dpicl_rag.cli import (
     key_commands,
     memory_commands,
     model_commands,
+    publish,
     serve,
     settings_file,
     sync,
@@ -86,6 +87,7 @@ app.command("count")(tally.count)
 app.command("tally")(tally.tally)
 app.command("survey")(tally.survey)
 app.command("classify-image")(ask.classify_image)
+app.command("publish")(publish.publish)
 app.command("serve")(serve.serve)
 app.command("mcp")(serve.mcp)
 app.command("audit")(audit.audit)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpicl_rag.answering.plan import Plan
     from dpicl_rag.answering.private_stream import PrivateStream
     from dpicl_rag.corpora import Corpus
+    from dpicl_rag.knowledge import Bundle, PublishedItem
     from dpicl_rag.results import PrivateAnswer
     from dpicl_rag.retrieval.search import Search
     from dpicl_rag.retrieval.stored_record import SyntheticOrigin
@@ -79,6 +80,7 @@ def ask(
             "--plan", help="Print what is done, and what it may cost, by part; ask nothing."
         ),
     ] = False,
+    published: options.Published = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -93,6 +95,12 @@ def ask(
     A synthetic corpus was paid for when it was written: its answers are ordinary ones and free.
     """
     with ExitStack() as stack:
+        bundle = data_folder.open_bundle(published, source.embedder)
+        if bundle is not None and not (plan or asking.get("fresh")):
+            if (item := bundle.find(question)) is not None:
+                _print_published(question, item, bundle, as_json=as_json)
+                return
+            console.note(f"{published}: does not have this; the documents are asked")
         opened = stack.enter_context(opened_corpus(source, quiet))
         asks = answering.reader is None and not (plan or as_json or quiet)
         answering = replace(answering, model=chosen_model(answering.model, asks=asks))
@@ -133,7 +141,8 @@ def ask(
             else:
                 console.stdout().print(console.printable(reply.text), soft_wrap=True)
             return
-        llm = stack.enter_context(asked_model(opened, source, config, answering, quiet))
+        model = asked_model(opened, source, config, answering, quiet, bundle=bundle)
+        llm = stack.enter_context(model)
         if answering.reader is not None:
             tell_calls(search.aim, config.max_calls)
         from dpicl_rag.answering.plan import FewUnitsWarning
@@ -410,6 +419,20 @@ def _ask_synthetic(
         f"{origin.delta:g}: an ordinary answer, at no cost"
     )
     console.stdout().print(line, style="dim", soft_wrap=True)
+
+
+def _print_published(question: str, item: PublishedItem, bundle: Bundle, *, as_json: bool) -> None:
+    """An answer that was bought with a bundle."""
+    if as_json:
+        free = {"epsilon": 0.0, "delta": 0.0, "rho": 0.0}
+        found = {"question": item.asked, "kind": item.kind, "numbers": item.numbers}
+        end = {"by": "published", "supported": item.supported, "published": bundle.published}
+        console.write_json({"answer": item.text, **free, **end, **found})
+        return
+    console.stdout().print(console.printable(item.text), soft_wrap=True)
+    asked = "" if item.asked == question else f", where it was asked as: {item.asked}"
+    line = f"published on {bundle.published}{asked}; it costs nothing; --fresh asks the documents"
+    console.stdout().print(console.printable(line), style="dim", soft_wrap=True)
 
 
 def _print_grounds(answer: PrivateAnswer) -> None:

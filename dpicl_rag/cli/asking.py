@@ -13,7 +13,7 @@ from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 if TYPE_CHECKING:
     from dpicl_rag.accounting.prices import PricedPlan
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.knowledge import AnswerMemory
+    from dpicl_rag.knowledge import AnswerMemory, Bundle
     from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.language_models.readers.base import Reader
     from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -46,6 +46,7 @@ def asked_model(
     quiet: bool,
     *,
     reader: str | None = None,
+    bundle: Bundle | None = None,
 ) -> Iterator[PrivateContextLLM]:
     """The model that is asked, with its ledger and memory; a survey by vectors loads none.
 
@@ -56,6 +57,7 @@ def asked_model(
         paying: Whose budget pays, and perhaps who answers.
         quiet: Whether no progress is shown.
         reader: Address of a chat model that reads for a survey.
+        bundle: Public knowledge beside the memory.
     """
     from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
     from dpicl_rag.language_models.readers.no_writer import UnloadedModel
@@ -86,7 +88,10 @@ def asked_model(
                 ledger=ledger,
                 corpus=opened.name,
                 caller=paying.caller,
-                knowledge=_knowledge(stack, opened.name, source, paying),
+                knowledge=[
+                    *_knowledge(stack, opened.name, source, paying),
+                    *([] if bundle is None else [bundle]),
+                ],
                 **made,
             )
         tell_toy(llm.model)

@@ -15,7 +15,7 @@ from dpicl_rag.configuration import UNITS
 if TYPE_CHECKING:
     from dpicl_rag.cli.option_groups import Source
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.knowledge import AnswerMemory
+    from dpicl_rag.knowledge import AnswerMemory, Bundle
     from dpicl_rag.knowledge.answer_file import AnswerFile
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.ray import RayModel
@@ -173,6 +173,15 @@ def load_embedder(model: str | None, device: str | None = None) -> Embedder:
     from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
     return SentenceTransformerEmbedder(model, device=device)
+
+
+def open_bundle(folder: Path | None, embedder: str | None) -> Bundle | None:
+    """Open a published bundle, if one is named."""
+    if folder is None:
+        return None
+    from dpicl_rag.knowledge import Bundle
+
+    return Bundle.open(folder, embedder=load_embedder(embedder))
 
 
 @contextmanager

@@ -202,6 +202,14 @@ SurveyReader = Annotated[
         "chat+http://HOST:PORT/v1#MODEL. It is sent the documents.",
     ),
 ]
+Published = Annotated[
+    Path | None,
+    typer.Option(
+        "--published",
+        metavar="FOLDER",
+        help="A bundle of `dpicl-rag publish`: what it has is answered from there, for nothing.",
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -56,6 +56,14 @@ class Serving:
             help="A TOML file with a table of settings for each corpus, in place of --corpus.",
         ),
     ] = None
+    published: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="A bundle of `dpicl-rag publish`: it answers for nothing, and where no --corpus "
+            "of its name is served beside it, without documents.",
+        ),
+    ] = None
     sync: options.Sync = None
     model: options.Model = None
     reader: options.ReaderOption = None
@@ -222,6 +230,8 @@ def chosen_settings(
         return read_settings(serving.config)
     if file.settings.corpora and not serving.corpus:
         return dict(file.settings.corpora)
+    if serving.published and not serving.corpus:
+        return {}  # the machine that it was made for has none
     every = serving.corpus or Corpus.names(serving.path)
     return {name: CorpusSettings.create(**settings) for name in every}
 
@@ -230,13 +240,20 @@ def chosen_settings(
 def opened_corpora(
     chosen: Mapping[str, CorpusSettings], serving: Serving
 ) -> Iterator[dict[str, ServedCorpus]]:
-    """Open corpora, to be served under their names."""
+    """Open corpora, to be served under their names, and bundles."""
+    from dpicl_rag.knowledge import Bundle
+    from dpicl_rag.server.service import ServedCorpus
+
     with ExitStack() as stack:
         served = {}
         for name, one in chosen.items():
             found = data_folder.open_corpus(name, serving.path, serving.embedder)
             opened = stack.enter_context(found)
             served[opened.name] = one.served(opened)
+        for folder in serving.published or ():
+            bundle = Bundle.open(folder, embedder=data_folder.load_embedder(serving.embedder))
+            alone = ServedCorpus(bundle)
+            served[bundle.corpus] = replace(served.get(bundle.corpus, alone), published=bundle)
         yield served
 
 

@@ -2,6 +2,7 @@
 
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory, NotRememberedWarning
+from dpicl_rag.knowledge.bundle import Bundle, PublishedItem
 from dpicl_rag.knowledge.public_knowledge import (
     JoinedKnowledge,
     Knowledge,
@@ -11,10 +12,12 @@ from dpicl_rag.knowledge.public_knowledge import (
 
 __all__ = [
     "AnswerMemory",
+    "Bundle",
     "Entry",
     "JoinedKnowledge",
     "Knowledge",
     "NotRememberedWarning",
     "PublicDocuments",
+    "PublishedItem",
     "as_knowledge",
 ]

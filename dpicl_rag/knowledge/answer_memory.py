@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge.answer_file import AnswerFile, Entry, MemoryScope, part_of
+from dpicl_rag.languages.question_slots import same_asked
 from dpicl_rag.languages.sentences import ends_sentence
 from dpicl_rag.ledger.scope import require_name
 from dpicl_rag.normal_forms import normal_form
@@ -175,11 +176,8 @@ class AnswerMemory:
         if not found:
             return []
         rows = self._rows(found)
-        asked = [_text(question), *shorter_questions(_text(question))]
-        vectors = np.asarray(self._model().embed(asked, query=True), dtype=np.float32)
-        scores, least = (rows @ vectors.T).max(axis=1), self.least
-        # A stable sort: of equally near ones the newest is first.
-        best = [found[row][0] for row in np.argsort(-scores, kind="stable") if scores[row] >= least]
+        # Of equally near ones the newest is first.
+        best = [found[at][0] for at in nearest_rows(question, rows, self._model(), self.least)]
         firm = [entry for entry in best if not entry.drawn]
         return (firm or best)[: self.neighbours]
 
@@ -340,6 +338,29 @@ def _name(kind: str, name: str | None) -> str:
 def _text(given: str) -> str:
     """The text as a file can hold it: a lone surrogate, as broken input has them, is a mark."""
     return given.encode("utf-8", "replace").decode()
+
+
+def nearest_rows(
+    question: str, rows: npt.NDArray[np.float32], embedder: Embedder, least: float
+) -> list[int]:
+    """Places of questions near to this one, or to what it asks; the nearest first. Public.
+
+    Args:
+        question: What is asked.
+        rows: Vectors of the others; of equally near ones the first is first.
+        embedder: That made them.
+        least: Least cosine.
+    """
+    asked = [_text(question), *shorter_questions(_text(question))]
+    vectors = np.asarray(embedder.embed(asked, query=True), dtype=np.float32)
+    scores = (rows @ vectors.T).max(axis=1)
+    return [int(at) for at in np.argsort(-scores, kind="stable") if scores[at] >= least]
+
+
+def asks_the_same(question: str, earlier: str) -> bool:
+    """Whether two questions agree in kind and slots, or the parts of them that ask. Public."""
+    asked, before = ([one, *shorter_questions(one)] for one in (question, earlier))
+    return any(same_asked(one, other) for one in asked for other in before)
 
 
 def same_words(question: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, DPICLError, KnowledgeError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
+from dpicl_rag.knowledge.bundle import Bundle, PublishedItem
 from dpicl_rag.retrieval.base import Retriever
 
 
@@ -133,6 +134,11 @@ class JoinedKnowledge:
     def recall(self, question: str) -> list[str]:
         """Public texts near to a question, as `Knowledge.recall` has them."""
         return [text for source in self._sources for text in source.recall(question)]
+
+    def published(self, question: str, kind: str | None = None) -> PublishedItem | None:
+        """The item of a bundle that answers a question, if one does; see `Bundle.find`."""
+        bundles = [source for source in self._sources if isinstance(source, Bundle)]
+        return next(filter(None, (bundle.find(question, kind) for bundle in bundles)), None)
 
 
 def as_knowledge(given: Any) -> JoinedKnowledge:

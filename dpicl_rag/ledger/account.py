@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ class Account:
         units: How many units pay, each for itself; None where all pay the same.
         reservation: The ledger's hold.
         gaussian: Whether it pays for Gaussian noise alone.
+        before_paying: Called before each payment; where it raises, nothing is paid.
 
     Attributes:
         rho: The bound. Public.
@@ -38,8 +39,10 @@ class Account:
         reservation: Reservation | None = None,
         *,
         gaussian: bool = False,
+        before_paying: Callable[[], None] | None = None,
     ) -> None:
         self._gaussian = gaussian
+        self._before_paying = before_paying
         self.rho = rho if reservation is None else reservation.rho
         self._reservation = reservation
         self._paid = Fraction(0)
@@ -104,6 +107,8 @@ class Account:
         """
         if drawn and self._gaussian:
             raise DPICLError("internal error: a draw is no Gaussian noise; nothing was released")
+        if self._before_paying is not None:
+            self._before_paying()
         if self._left is None:
             if self._reservation is not None:
                 self._reservation.commit(rho, delta=delta)
@@ -164,6 +169,7 @@ def open_account(
     source: str | None = None,
     unit_field: str | None = None,
     gaussian: bool = False,
+    before_paying: Callable[[], None] | None = None,
 ) -> Account:
     """Open an account; arguments and errors are those of `Ledger.reserve`.
 
@@ -178,6 +184,7 @@ def open_account(
         source: Name of the corpus that the documents are from.
         unit_field: Field of their unit, of a store that is read by one. Public.
         gaussian: All that it will pay for is Gaussian noise on whole numbers.
+        before_paying: See `Account`.
     """
     reservation = None
     if ledger is not None:
@@ -192,4 +199,5 @@ def open_account(
             unit_field=unit_field,
             gaussian=gaussian,
         )
-    return Account(rho, None if units is None else len(units), reservation, gaussian=gaussian)
+    many = None if units is None else len(units)
+    return Account(rho, many, reservation, gaussian=gaussian, before_paying=before_paying)

@@ -12,7 +12,7 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.knowledge import AnswerMemory, Entry
+from dpicl_rag.knowledge import AnswerMemory, Bundle, Entry
 from dpicl_rag.knowledge.answer_file import AnswerFile, MemoryScope, part_of
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.defaults import is_toy
@@ -27,12 +27,18 @@ from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.views import answers_of, scope_view
 from dpicl_rag.surveys.releases import COUNTING
-from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.remembered_counts import published_count
+from dpicl_rag.surveys.survey_results import (
+    PrivateCount,
+    PrivateSummary,
+    PrivateSurvey,
+    PrivateTally,
+)
 
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
 
-ReleasedNumbers = PrivateCount | PrivateTally | PrivateSurvey
+ReleasedNumbers = PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary
 """Numbers that come of counting units."""
 
 
@@ -46,12 +52,15 @@ class ServedCorpus:
         template: How documents and questions become prompts.
         counted: All units, for counts and surveys, where ``documents`` is a search for some; else
             None.
+        published: A bundle that is read first, for nothing. Where ``documents`` is one itself,
+            there is nothing else to ask.
     """
 
     documents: Any
     settings: Mapping[str, Any] = field(default_factory=dict)
     template: PromptTemplate = field(default_factory=PromptTemplate)
     counted: Any = None
+    published: Bundle | None = None
 
     @property
     def all_units(self) -> Any:
@@ -192,6 +201,10 @@ class Service:
             request: A count, a tally or a survey.
         """
         served = self.counted_corpus(name, caller)
+        if isinstance(served.documents, Bundle):
+            if (bought := published_count(served.documents, request)) is None:
+                raise Refusal(404, "this was not published, and no documents are here to ask")
+            return bought
         found = self._llm(name, served, caller).run(request, served.all_units)
         return cast("ReleasedNumbers", found)
 
@@ -254,15 +267,16 @@ class Service:
     def budget(self, name: str, caller: Caller) -> dict[str, Any]:
         """Budgets that an answer comes out of, and how many answers they pay for. Public."""
         config, plan = self.config(name), self.plan(name, Request.of("answer"))
+        free = plan.rho == 0
         scopes = [
             {**scope_view(one, config.delta, plan.rho), **answers_of(one, plan.rho)}
-            for one in self.budgets(name, caller)
+            for one in (() if free else self.budgets(name, caller))
         ]
         left = [one["answers_left"] for one in scopes if one["answers_left"] is not None]
         return {
             "model": name,
-            "epsilon": config.epsilon,
-            "delta": config.delta,
+            "epsilon": 0.0 if free else config.epsilon,
+            "delta": 0.0 if free else config.delta,
             "answers_left": min(left, default=None),
             "calls": self._calls(config, plan),
             "scopes": scopes,
@@ -289,7 +303,7 @@ class Service:
         """
         names = [one.name] if one.kind == "corpus" else list(self.corpora)
         unknown = PrivacyConfig.create(delta=delta).rho(booked=True)
-        return scope_view(one, delta, max(map(self.price, names), default=unknown))
+        return scope_view(one, delta, max(map(self.price, names), default=0.0) or unknown)
 
     def has_budget(self, name: str) -> bool:
         """True where the answers of a corpus are limited."""
@@ -308,6 +322,9 @@ class Service:
         own = {**self._options, **served.settings, "ledger": self.ledger, "corpus": name}
         llm = PrivateContextLLM(self._model, **own)
         request = llm.settled(request)
+        if isinstance(served.documents, Bundle):
+            plan = llm.plan([], request)
+            return replace(plan, epsilon=0.0, delta=0.0, rho=0.0, parts=(), calls=None)
         return llm.plan(served.for_kind(request.kind), request)
 
     def price(self, name: str) -> float:
@@ -321,7 +338,8 @@ class Service:
         template, settings = PromptTemplate(), {}
         if served is not None:
             own = {"ledger": self.ledger, "corpus": name, "caller": caller.name}
-            own["knowledge"] = self.memory(name, caller)
+            known = (self.memory(name, caller), served.published)
+            own["knowledge"] = [one for one in known if one is not None]
             template, settings = served.template, dict(served.settings)
         given = {**self._options, **settings, **own}
         # Clients show the text, and drop what stands beside it.

@@ -17,9 +17,11 @@ from dpicl_rag.answering.labels import draw_label, plan_of_label
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
+from dpicl_rag.knowledge.bundle import ABOUT, Bundle
 from dpicl_rag.requests import Kind, Request
 from dpicl_rag.results import PrivateAnswer, PrivateLabel, cost_of
 from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of, whole_of
+from dpicl_rag.surveys.remembered_counts import published_count
 from dpicl_rag.surveys.summaries import plan_of_summary, summarise_units
 from dpicl_rag.surveys.survey_results import (
     PrivateCount,
@@ -73,7 +75,7 @@ def release(request: Request, documents: Documents, run: PrivateRun) -> Result:
         run: Reads them, and pays.
     """
     chosen, documents = settled(request, documents, run)
-    return _as_asked(_RELEASES[_kind(chosen)](chosen, documents, run), request)
+    return _released(chosen, documents, run, request.question)
 
 
 def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStream:
@@ -84,12 +86,12 @@ def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStr
         documents: Private.
         run: Reads them, and pays.
     """
-    asked = request
+    asked = request.question
     request, documents = settled(request, documents, run)
     kind = _kind(request)
     if kind == "answer":
         return begin_answer(request, documents, run)
-    found = _as_asked(_RELEASES[kind](request, documents, run), asked)
+    found = _released(request, documents, run, asked)
     answer = _in_words(found, kind, run.booked_under(corpus_name_of(documents)))
     return ready_stream(answer, request.question or "", run.model.tokenizer)
 
@@ -104,10 +106,19 @@ def _kind(request: Request) -> Kind:
     return request.kind or "answer"
 
 
-def _as_asked(found: Result, request: Request) -> Result:
-    """What is told of whole documents, for no question, in the language of the one that asked."""
+def _released(request: Request, documents: Documents, run: PrivateRun, asked: str | None) -> Result:
+    """The result of a request with its kind; a bundle has it already, or an answer to the same."""
+    kind = _kind(request)
+    found: Result | None
+    if isinstance(documents, Bundle) and kind in COUNTING:
+        found = published_count(documents, request)
+        if found is None:
+            said = Request.of("answer", question=asked or ABOUT)
+            return begin_answer(said, documents, run).whole()
+    else:
+        found = _RELEASES[kind](request, documents, run)
     if isinstance(found, PrivateSurvey | PrivateSummary) and found.question is None:
-        return replace(found, question=request.question)
+        return replace(found, question=asked)  # of whole documents, and told in its language
     return found
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.private_run import PrivateRun
-from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
+from dpicl_rag.knowledge.bundle import ABOUT, Bundle, PublishedItem
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.retrievers import Documents, all_units, shaped_by
 from dpicl_rag.surveys.survey_results import (
@@ -25,7 +25,6 @@ from dpicl_rag.surveys.survey_results import (
 
 R = TypeVar("R", PrivateCount, PrivateTally, PrivateSurvey, PrivateSummary)
 
-_OF_WHOLE_UNITS = "What are the documents about?"  # of a survey that asks nothing
 _ROUNDING = 1e-9  # of an epsilon that is turned into rho
 
 
@@ -34,7 +33,7 @@ def remembered_or_released(
     kind: type[R],
     request: Request,
     shaping: tuple[object, ...],
-    config: PrivacyConfig,
+    run: PrivateRun,
     release: Callable[[], R],
     enough: Callable[[R], bool] | None = None,
 ) -> R:
@@ -45,22 +44,25 @@ def remembered_or_released(
         kind: A count, a tally, a survey or a summary.
         request: What units are asked, and whether they are asked again. Public.
         shaping: All else that shapes it but epsilon and delta. Public.
-        config: Public settings.
+        run: Its settings, and the bundles that may have it.
         release: Counts, and pays.
         enough: Whether a result has no more noise; None compares what it cost.
 
     Raises:
         KnowledgeError: The memory cannot be read. Nothing is spent.
     """
+    asked, config = request.question or ABOUT, run.config
+    item = None if request.fresh else run.knowledge.published(asked, request.kind)
+    if item is not None and (bought := _bought(item, kind, request)) is not None:
+        return bought
     if memory is None:
         return release()
-    asked = request.question or _OF_WHOLE_UNITS
     shaped = (kind.__name__, config.adjacency.value, config.privacy_unit, *shaping)
     form = hashlib.sha256(repr(shaped).encode("utf-8", "replace")).hexdigest()[:16]
     if not request.fresh and (entry := memory.same_count(asked, form)):
         found, least = _read(entry, kind), epsilon_to_rho(config.epsilon, config.delta)
         if enough(found) if enough else found.rho >= least * (1 - _ROUNDING):
-            return replace(found, epsilon=0.0, delta=0.0, rho=0.0, from_memory=True)
+            return _free(found)
     released = release()
     numbers = TypeAdapter(kind).dump_json(released).decode()
     memory.keep_count(asked, form, released, released.text, numbers)
@@ -82,6 +84,36 @@ def memory_of_counts(documents: Documents, run: PrivateRun) -> AnswerMemory | No
         return None
     run.require_memory(search)
     return run.knowledge.memory
+
+
+def _free(found: R) -> R:
+    return replace(found, epsilon=0.0, delta=0.0, rho=0.0, from_memory=True)
+
+
+def published_count(
+    bundle: Bundle, request: Request
+) -> PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary | None:
+    """What a bundle has counted; None where it has not. A survey stands in for a summary."""
+    kinds: dict[str, type[Any]] = {
+        "count": PrivateCount,
+        "tally": PrivateTally,
+        "survey": PrivateSurvey,
+        "summary": PrivateSummary,
+    }
+    kind = request.kind or "survey"
+    for one in (kind, "survey") if kind == "summary" else (kind,):
+        item = bundle.find(request.question or ABOUT, one)
+        if item is not None:
+            return _bought(item, kinds[one], request)
+    return None
+
+
+def _bought(item: PublishedItem, kind: type[R], request: Request) -> R | None:
+    """What was published, for nothing; None where it is of other labels or words."""
+    found = TypeAdapter(kind).validate_python(item.numbers)
+    if isinstance(found, PrivateTally) and set(found.counts) != set(request.labels):
+        return None
+    return None if request.vocabulary or request.threshold is not None else _free(found)
 
 
 def _read(entry: Entry, kind: type[R]) -> R:

@@ -97,7 +97,7 @@ def summarise_units(request: Request, documents: Documents, run: PrivateRun) -> 
         PrivateSummary,
         request,
         shaping,
-        config,
+        run,
         release,
         enough=lambda one: one.epsilon >= config.epsilon and one.delta >= config.delta,
     )

@@ -97,7 +97,7 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
     shaping: tuple[object, ...] = (words, votes, threshold, sample, embedder.fingerprint)
     if reader is not None:
         shaping = (*shaping, "reader", reader.fingerprint, config.max_calls)
-    return remembered_or_released(memory, PrivateSurvey, request, shaping, config, release)
+    return remembered_or_released(memory, PrivateSurvey, request, shaping, run, release)
 
 
 def _asked(

@@ -98,7 +98,7 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
         countable(how.clear, anyway=request.anyway)
     shaping = (request.sample, how, *_read_by(documents, run))
     memory = memory_of_counts(documents, run)
-    return remembered_or_released(memory, PrivateCount, request, shaping, run.config, release)
+    return remembered_or_released(memory, PrivateCount, request, shaping, run, release)
 
 
 R = TypeVar("R", Reading, Labelling)
@@ -161,7 +161,7 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
         return PrivateTally.of(question, labels, counted, how, estimates)
 
     shaping = (labels, request.most, request.sample, *read_by)
-    return remembered_or_released(memory, PrivateTally, request, shaping, run.config, release)
+    return remembered_or_released(memory, PrivateTally, request, shaping, run, release)
 
 
 def plan_of_count(

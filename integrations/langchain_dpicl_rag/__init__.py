@@ -11,6 +11,7 @@ from langchain_dpicl_rag.chains import (
     counting_tools,
 )
 from langchain_dpicl_rag.private_models import ChatPrivateContext, PrivateLLM
+from langchain_dpicl_rag.published_documents import PublishedRetriever
 from langchain_dpicl_rag.vector_stores import PrivateEmbeddings
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "PrivateEmbeddings",
     "PrivateLLM",
     "PrivateRetrievalChain",
+    "PublishedRetriever",
     "counting_tools",
 ]

@@ -6,6 +6,7 @@ The objects here hold no privacy logic. They hand questions and documents to
 
 from llama_index_dpicl_rag.engines import PrivateChatEngine, PrivateQueryEngine, counting_tools
 from llama_index_dpicl_rag.llm import PrivateLLM, PromptContextError
+from llama_index_dpicl_rag.published_nodes import PublishedNodeRetriever
 from llama_index_dpicl_rag.synthesizer import PrivateSynthesizer
 from llama_index_dpicl_rag.vector_indexes import PrivateEmbedding
 
@@ -16,5 +17,6 @@ __all__ = [
     "PrivateQueryEngine",
     "PrivateSynthesizer",
     "PromptContextError",
+    "PublishedNodeRetriever",
     "counting_tools",
 ]

@@ -44,7 +44,8 @@ export function notesOn(privacy, answer) {
 }
 
 /** What an answer or a count has spent. */
-export function costOf({ from_memory: remembered, epsilon, delta }) {
+export function costOf({ from_memory: remembered, by, epsilon, delta }) {
+  if (by === "published") return "Published before, in one bundle: it cost nothing now.";
   if (remembered) return "From memory: this was answered before, so it cost nothing now.";
   return epsilon
     ? `It spent at most ε ${few(epsilon)} at δ ${few(delta)} of each unit.`
