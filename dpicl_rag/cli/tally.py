@@ -188,15 +188,15 @@ def ask_units(
         raise ConfigurationError("vectors of all units are read; leave --threshold out")
     if isinstance(paying, option_groups.Answering) and (by_vectors or survey):
         paying = paying.paying()
+    documents: Any = opened if by_vectors or survey else _documents(opened, place)
     with ExitStack() as stack:
         model = asked_model(opened, place, config, paying, quiet, reader=reader)
         llm = stack.enter_context(model)
         found: Any
         if by_vectors:
             stack.enter_context(console.status("Counting", quiet=quiet))
-            found = llm.run(request, opened)
+            found = llm.run(request, documents)
         else:
-            documents = opened if survey else _documents(opened, place)
             found = _read(llm, request, documents, stack, quiet)
     if as_json:
         console.write_json({**(kind or {}), **found.as_dict()})

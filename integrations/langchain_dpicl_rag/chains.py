@@ -49,7 +49,8 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
             input: A question, or a dict that holds it under ``input_key``.
             config: LangChain's.
             **fields: ``fresh=True`` asks the documents again where the memory has the answer to the
-                same question; ``chain.bind(fresh=True)`` always does. Nothing else is known.
+                same question; ``chain.bind(fresh=True)`` always does. ``kind`` says what to do
+                where the question shall not. Nothing else is known.
 
         Raises:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.

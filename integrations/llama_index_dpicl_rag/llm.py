@@ -254,7 +254,8 @@ class PrivateLLM(Unrecorded, CustomLLM):
             formatted: Without effect: the private language model has its own template.
             documents: Private documents; see the class.
             **fields: ``fresh=True`` asks them again where the memory has the answer to the same
-                question. Nothing else is known: sampling parameters would act on private scores.
+                question; ``kind`` says what to do where the question shall not. Nothing else is
+                known: sampling parameters would act on private scores.
 
         Raises:
             BudgetExceededError: A budget cannot pay for the first token.

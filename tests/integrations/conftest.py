@@ -56,11 +56,11 @@ def long_llm(endless, ledger):
 @pytest.fixture
 def begun(monkeypatch):
     """Every answer that was begun."""
-    found, begin = [], PrivateContextLLM.stream
+    found, begin = [], PrivateContextLLM.begin
 
     def stream(*args, **kwargs):
         found.append(begin(*args, **kwargs))
         return found[-1]
 
-    monkeypatch.setattr(PrivateContextLLM, "stream", stream)
+    monkeypatch.setattr(PrivateContextLLM, "begin", stream)
     return found

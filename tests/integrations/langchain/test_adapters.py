@@ -111,15 +111,15 @@ class TestModels:
 
     def test_stop(self, model, llm, monkeypatch):
         used = []
-        answer = type(llm).answer
+        begin = type(llm).begin
 
-        def spy(self, *args, **kwargs):
-            used.append(kwargs["stop"])
-            return answer(self, *args, **kwargs)
+        def spy(self, request, *args, **kwargs):
+            used.append(request.stop)
+            return begin(self, request, *args, **kwargs)
 
-        monkeypatch.setattr(type(llm), "answer", spy)
+        monkeypatch.setattr(type(llm), "begin", spy)
         model(llm).invoke(QUESTION, documents=TEXTS, stop=["\n", "."])
-        assert used == [["\n", "."]]
+        assert used == [("\n", ".")]
         assert llm.config.stop == ()
 
     def test_public_fields_may_be_configured(self, model, llm):
@@ -271,6 +271,7 @@ class TestChain:
         whole = chain.invoke(QUESTION)
         assert whole.keys() == {
             "answer",
+            "kind",
             "question",
             "epsilon",
             "delta",

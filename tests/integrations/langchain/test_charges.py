@@ -143,6 +143,7 @@ def test_metadata_of_an_answer(short_llm, ledger, drawn):
     ledger.set_budget(corpus="default", rho=1.0)
     answer = ChatPrivateContext(short_llm).invoke(QUESTION, documents=DOCUMENTS)
     assert set(answer.response_metadata) == {
+        "kind",
         "epsilon",
         "delta",
         "budget_left",

@@ -53,6 +53,7 @@ def test_answer_is_that_of_the_library(tiny_model, make) -> None:
     assert response.text == answer.text
     assert response.raw is None
     assert response.additional_kwargs == {
+        "kind": "answer",
         "epsilon": 8.0,
         "delta": 1e-5,
         "budget_left": None,

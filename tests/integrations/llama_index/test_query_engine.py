@@ -81,6 +81,7 @@ def test_response_holds_the_answer_and_public_numbers(tiny_model, index) -> None
     assert response.response == answer.text
     assert response.source_nodes == []
     assert response.metadata == {
+        "kind": "answer",
         "epsilon": 8.0,
         "delta": 1e-5,
         "budget_left": None,

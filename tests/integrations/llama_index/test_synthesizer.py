@@ -53,6 +53,7 @@ def test_takes_the_place_of_the_synthesizer_of_an_engine(make, tmp_path) -> None
     response = engine.query(QUESTION)
     assert response.source_nodes == []
     assert set(response.metadata) == {
+        "kind",
         "epsilon",
         "delta",
         "budget_left",

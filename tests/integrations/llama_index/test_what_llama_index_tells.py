@@ -156,13 +156,13 @@ async def test_stock_async_calls_block_the_event_loop(tiny_model, monkeypatch) -
     response = await Decorated().acomplete(QUESTION)
     assert response.text == threading.main_thread().name
     llm = private_llm(tiny_model)
-    answer, threads = llm.answer, []
+    begin, threads = llm.begin, []
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         threads.append(threading.current_thread())
-        return answer(*args, **kwargs)
+        return begin(*args, **kwargs)
 
-    monkeypatch.setattr(llm, "answer", watched)
+    monkeypatch.setattr(llm, "begin", watched)
     await PrivateLLM(llm).acomplete(QUESTION, documents=TEXTS)
     await asyncio.sleep(0)
     assert threads

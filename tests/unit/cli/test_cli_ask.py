@@ -29,6 +29,7 @@ from tests.support.failing_engine import FailingEngine
 from tests.support.tiny_model import build_tiny_model
 
 ANSWER_FIELDS = [
+    "kind",
     "answer",
     "epsilon",
     "delta",
@@ -98,11 +99,11 @@ def test_pieces_are_printed_as_they_come_after_the_prefix(cli, mail, monkeypatch
 def test_the_settings_reach_the_answer(cli, mail, monkeypatch):
     seen = {}
 
-    def stream(self, question, retriever, **_):
+    def begin(self, request, retriever, **_):
         seen.update(config=self.config, template=self.template, retriever=retriever)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(PrivateContextLLM, "stream", stream)
+    monkeypatch.setattr(PrivateContextLLM, "begin", begin)
     options = "--epsilon 2 --delta 1e-6 --max-tokens 7 --top-k 3 --accounting fixed --utility vote"
     words = [*options.split(), "--unit-tokens", "99", "--prefix", "So"]
     cli("ask", "What?", "--corpus", mail, *words)
@@ -126,7 +127,7 @@ def search(request, cli, mail, monkeypatch):
             seen[:] = retriever, self.config
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(PrivateContextLLM, "stream", stop)
+        monkeypatch.setattr(PrivateContextLLM, "begin", stop)
         monkeypatch.setattr(PrivateContextLLM, "classify", stop)
         labels = ("--label", "yes", "--label", "no") if request.param == "classify" else ()
         assert cli(request.param, "What?", "--corpus", mail, *labels, *words).exit_code == 130
@@ -456,11 +457,11 @@ def test_ctrl_c_while_documents_are_read_charges_nothing(cli, mail, monkeypatch,
 
 
 def test_an_unexpected_error_tells_its_type_and_no_text(cli, mail, secret, monkeypatch):
-    def fail(self, question, documents, **_):
-        texts = [document.text for document in documents.retrieve(question)]
+    def fail(self, request, documents, **_):
+        texts = [document.text for document in documents.retrieve(request.asked())]
         raise RuntimeError(f"cannot read {texts} {secret}")
 
-    monkeypatch.setattr(PrivateContextLLM, "stream", fail)
+    monkeypatch.setattr(PrivateContextLLM, "begin", fail)
     words = ("ask", "The code is", "--corpus", mail, "--threshold", "-1")
     plain = cli(*words)
     assert plain.exit_code == 1
@@ -547,8 +548,31 @@ def test_a_plan_refuses_what_the_answer_refuses(cli, mail, words, said):
         assert said in refused.stderr
 
 
-def test_who_asks_for_a_number_is_told_what_counts(cli, mail):
-    result = cli("ask", "How many people write of a code?", "--corpus", mail, "--plan")
-    assert result.stderr.startswith("this asks how many units say something")
-    assert result.stderr.count("\n") == 1
-    assert cli("ask", "What is the code?", "--corpus", mail, "--plan").stderr == ""
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("How many people write of a code?", "count"),
+        ("What do people write about?", "survey"),
+        ("Do people write about codes or about keys?", "tally"),
+        ("What did Ada write?", "person"),
+        ("What is the code?", "answer"),
+    ],
+)
+def test_a_plan_says_what_is_done_before_anything_is_paid(cli, mail, question, kind):
+    told = cli("ask", question, "--corpus", mail, "--plan", "--json")
+    assert json.loads(told.stdout)["kind"] == kind
+    assert told.stderr == ""
+    (line,) = cli("ask", question, "--corpus", mail, "--plan").stderr.splitlines()
+    assert line.startswith("about one person" if kind == "person" else f"{kind}: ")
+
+
+def test_any_question_is_asked_by_one_command(cli, mail):
+    found = cli("ask", "What do people write about?", "--corpus", mail, "--json")
+    assert json.loads(found.stdout)["kind"] == "survey"
+    assert json.loads(found.stdout)["rho"] == pytest.approx(epsilon_to_rho(8.0, 1e-5))
+    free = cli("ask", "What did Ada write?", "--corpus", mail)
+    assert free.stdout.startswith("That is about one person")
+    assert free.stderr.startswith("about one person: no document is asked, and it is free")
+    refused = cli("ask", "How many people write of a code?", "--corpus", mail, "--units", "3")
+    assert refused.exit_code == 1
+    assert "leave --units out" in refused.stderr
