@@ -29,15 +29,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.asked_corpus import asking_options
+from benchmarks.asked_corpus import asking_options, cached_model
 from benchmarks.lifetime import DELTA, LIFETIME
 from benchmarks.mailbox.counts import documents_of
 from benchmarks.mailbox.made_mailbox import Thread, make_threads
 from dpicl_rag import Corpus, DPICLError, Ledger, PrivateContextLLM
 from dpicl_rag.knowledge import AnswerMemory
-from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateTally
 
@@ -138,8 +135,7 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # a seed is not private
     threads = make_threads(0)
-    whole = default_model() if options.model is None else TransformersModel.load(options.model)
-    model = whole.with_cache(PrefixCache(memory=8 << 30))
+    model = cached_model(options.model)
     table = Table("way", "asked", "right", "silent where it must be", "wrong", "rho", "seconds")
     for way in options.ways:
         lines = _spend(way, model, threads, options)
