@@ -130,8 +130,7 @@ def ask_all(
     lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
     outcomes = [Outcome(**json.loads(line)) for line in lines]
     known = {(o.question, o.epsilon, o.seed) for o in outcomes}
-    whole = default_model() if options.model is None else TransformersModel.load(options.model)
-    model = SharedModel(whole.with_cache(PrefixCache(memory=8 << 30)))
+    model = SharedModel(cached_model(options.model))
     with kept.open("a", encoding="utf-8") as file:
         for question in track(questions, "asking", console=Console(stderr=True)):
             model.forget()
@@ -143,6 +142,12 @@ def ask_all(
                     outcomes.append(ask(llm, model_name, seed, corpus, question))
                     print(json.dumps(asdict(outcomes[-1])), file=file, flush=True)
     return outcomes
+
+
+def cached_model(name: str | None) -> TransformersModel:
+    """A model by its folder or name, or the packaged one, that keeps what it read in memory."""
+    whole = default_model() if name is None else TransformersModel.load(name)
+    return whole.with_cache(PrefixCache(memory=8 << 30))
 
 
 def show(outcomes: Iterable[Outcome]) -> None:

@@ -11,10 +11,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.asked_corpus import cached_model
 from dpicl_rag import ConfigurationError, Document, PrivateContextLLM
-from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.rehearsal import yes_or_no_of
 from dpicl_rag.results import Estimate
 
@@ -56,8 +54,7 @@ def count_all(counts: Counts, options: argparse.Namespace) -> None:
         options: Of `counting_options`.
     """
     console = Console(file=sys.stdout)
-    whole = default_model() if options.model is None else TransformersModel.load(options.model)
-    model = whole.with_cache(PrefixCache(memory=8 << 30))
+    model = cached_model(options.model)
     documents = list(counts.documents)
     llm = PrivateContextLLM(model, epsilon=options.epsilon)
     console.print(f"by its rehearsal this model {yes_or_no_of(model).clear.verdict}")

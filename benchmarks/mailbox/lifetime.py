@@ -18,14 +18,11 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.asked_corpus import Question, asking_options
+from benchmarks.asked_corpus import Question, asking_options, cached_model
 from benchmarks.lifetime import DELTA, LIFETIME, OVER
 from benchmarks.mailbox.made_mailbox import make_mailbox, read_questions
 from dpicl_rag import Corpus, Ledger, PrivateContextLLM, load
 from dpicl_rag.knowledge import AnswerMemory
-from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.languages.languages import language_of
 
 # Around a question, by its language.
@@ -65,9 +62,8 @@ def main() -> int:
     corpus.add(load(box).documents)
     ledger = Ledger(folder / "ledger")
     ledger.set_budget(corpus=corpus.name, epsilon=LIFETIME, delta=DELTA)
-    whole = default_model() if options.model is None else TransformersModel.load(options.model)
     llm = PrivateContextLLM(
-        whole.with_cache(PrefixCache(memory=8 << 30)),
+        cached_model(options.model),
         ledger=ledger,
         knowledge=AnswerMemory(folder / "memory", corpus.name),
         epsilon=options.epsilons[0],

@@ -21,15 +21,13 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.asked_corpus import Question
+from benchmarks.asked_corpus import Question, cached_model
 from benchmarks.mailbox.made_mailbox import make_mailbox, read_questions, threads_of_facts
 from dpicl_rag import Corpus, PromptTemplate, TopKRetriever, load
 from dpicl_rag.answering.canonical_form import canonical_form, vote_for
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.language_models.base import SpeakingRows
-from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.languages.answer_keys import AnswerKeys
 from dpicl_rag.languages.languages import SILENT
@@ -88,8 +86,7 @@ def main() -> int:
     parser.add_argument("--mailbox", type=int, default=0, help="seed of the mailbox")
     parser.add_argument("--out", type=Path, help="file of sentences, a JSON line for each question")
     options = parser.parse_args()
-    whole = default_model() if options.model is None else TransformersModel.load(options.model)
-    model = whole.with_cache(PrefixCache(memory=8 << 30))
+    model = cached_model(options.model)
     columns = ("in the mailbox", "asked", "speak", "right", "whole", "names, numbers", "key")
     table = Table("question", *columns)
     with tempfile.TemporaryDirectory() as folder:
