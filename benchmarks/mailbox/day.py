@@ -33,12 +33,14 @@ from benchmarks.asked_corpus import asking_options, cached_model
 from benchmarks.lifetime import DELTA, LIFETIME
 from benchmarks.mailbox.counts import documents_of
 from benchmarks.mailbox.made_mailbox import Thread, make_threads
-from dpicl_rag import Corpus, DPICLError, Ledger, PrivateContextLLM
+from dpicl_rag import Bundle, Corpus, DPICLError, Ledger, PrivateContextLLM, publish
 from dpicl_rag.knowledge import AnswerMemory
+from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateTally
 
 NEAR, NEAR_UNITS = 0.1, 4.0
+BOUGHT = 4.0  # epsilon of a bundle
 WAYS = ("answers", "any", "published")
 _DAY = tomllib.loads(files("benchmarks.mailbox").joinpath("day.toml").read_text("utf-8"))
 
@@ -126,6 +128,15 @@ def _asked(llm: PrivateContextLLM, way: str, text: str, corpus: Corpus) -> Any:
     return llm.answer(text, corpus) if way == "answers" else llm.ask(text, corpus)
 
 
+def _published(llm: PrivateContextLLM, corpus: Corpus, folder: Path) -> Bundle:
+    """What an owner would publish: what it is about, and what is asked most, without a look."""
+    if (folder / "bundle").exists():
+        return Bundle.open(folder / "bundle")
+    asked = [Request.of("survey")]
+    asked += [Request.of("answer", question=question) for question in _DAY["published"]]
+    return publish(llm, corpus, folder / "bundle", asked, epsilon=BOUGHT, delta=DELTA)
+
+
 def main() -> int:
     """Read the command line and spend the day."""
     parser = asking_options(__doc__ or "", "runs/day")
@@ -162,14 +173,13 @@ def _spend(way: str, model: Any, threads: Sequence[Thread], options: Any) -> lis
     corpus = Corpus.open("mailbox", path=corpora) if corpora.exists() else _corpus(corpora, threads)
     ledger = Ledger(folder / "ledger")
     ledger.set_budget(corpus=corpus.name, unit_epsilon=LIFETIME, delta=DELTA)
-    llm = PrivateContextLLM(
-        model,
-        ledger=ledger,
-        knowledge=AnswerMemory(folder / "memory", corpus.name),
-        epsilon=options.epsilons[0],
-        delta=DELTA,
-        seed=options.seed,
-    )
+    given: dict[str, Any] = {"ledger": ledger, "epsilon": options.epsilons[0]}
+    given |= {"delta": DELTA, "seed": options.seed}
+    memory = AnswerMemory(folder / "memory", corpus.name)
+    llm = PrivateContextLLM(model, knowledge=memory, **given)
+    if way == "published":
+        known = [memory, _published(llm, corpus, folder)]
+        llm = PrivateContextLLM(model, knowledge=known, **given)
     kept = folder / "outcomes.jsonl"
     lines = (
         [json.loads(line) for line in kept.read_text("utf-8").splitlines()] if kept.exists() else []

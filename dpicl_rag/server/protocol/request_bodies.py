@@ -16,7 +16,7 @@ LONGEST_QUESTION = 4096
 
 PublicText = Annotated[str, Field(min_length=1, max_length=512)]
 
-RemoteKind = Literal["answer", "count", "tally", "survey"]
+RemoteKind = Literal["answer", "count", "tally", "survey", "summary"]
 """Kinds that a client can insist on."""
 
 _LOCAL = frozenset({"method", "vocabulary", "votes", "threshold"})

@@ -83,14 +83,14 @@ class _Survey(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     model: PublicText
-    kind: Literal["count", "tally", "survey"]
+    kind: Literal["count", "tally", "survey", "summary"]
 
 
 if TYPE_CHECKING:
     SurveyRequest = _Survey
 else:
     SurveyRequest = with_fields(
-        "SurveyRequest", _Survey, "question", *remote_fields("count", "tally", "survey")
+        "SurveyRequest", _Survey, "question", *remote_fields("count", "tally", "survey", "summary")
     )
 
 
