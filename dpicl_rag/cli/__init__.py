@@ -16,6 +16,7 @@ from dpicl_rag.cli import (
     ask,
     audit,
     budget_commands,
+    classify,
     config_commands,
     console,
     corpora_commands,
@@ -82,11 +83,11 @@ def _settings(
 app.command("ingest")(ingest.ingest)
 app.command("sync")(sync.sync)
 app.command("ask")(ask.ask)
-app.command("classify")(ask.classify)
+app.command("classify")(classify.classify)
 app.command("count")(tally.count)
 app.command("tally")(tally.tally)
 app.command("survey")(tally.survey)
-app.command("classify-image")(ask.classify_image)
+app.command("classify-image")(classify.classify_image)
 app.command("publish")(publish.publish)
 app.command("serve")(serve.serve)
 app.command("mcp")(serve.mcp)

@@ -1,4 +1,4 @@
-"""``ask``, ``classify`` and ``classify-image``: private answers from documents or pictures."""
+"""``ask``: private answers from documents."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
+from dpicl_rag.cli import console, data_folder, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
     opened_corpus,
@@ -23,7 +22,7 @@ from dpicl_rag.cli.asking import (
 )
 from dpicl_rag.cli.first_model import chosen_model
 from dpicl_rag.cli.tally import ask_units, print_plan_of_numbers
-from dpicl_rag.configuration import ImageMethodName, PrivacyConfig
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.requests import Kind, Request
 from dpicl_rag.results import cost_of
@@ -172,135 +171,6 @@ def ask(
             print_spent(answer, stopped, recorded=not answering.no_ledger)
     if answer.stopped_by == "unavailable":
         raise EngineUnavailableError
-
-
-@console.reported(_RELEASED)
-@option_groups.expanded
-def classify(
-    question: options.QuestionArgument,
-    label: options.Labels,
-    source: option_groups.Source,
-    *,
-    settings: option_groups.SettingOptions,
-    answering: option_groups.Answering,
-    reading: option_groups.MaxCallsOptions,
-    choosing: option_groups.ChoosingOptions,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Choose one of several labels by a corpus.
-
-    One draw, purely epsilon-DP (delta is 0) but for votes-gaussian and after a private search.
-    """
-    options.at_least_two(label)
-    with ExitStack() as stack:
-        opened = stack.enter_context(opened_corpus(source, quiet))
-        search = data_folder.search_of(opened, source)
-        config = PrivacyConfig.create(**settings, **reading)
-        llm = stack.enter_context(asked_model(opened, source, config, answering, quiet))
-        if answering.reader is not None:
-            tell_calls(search.aim, config.max_calls)
-        bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-        chosen = llm.classify(question, search, label, on_progress=bar.update, **choosing)
-    if as_json:
-        console.write_json({"label": chosen.label, **cost_of(chosen)})
-        return
-    console.stdout().print(console.printable(chosen.label), soft_wrap=True)
-    print_spent(chosen, recorded=not answering.no_ledger)
-
-
-@console.reported(_RELEASED)
-def classify_image(
-    query: Annotated[Path, typer.Argument(metavar="IMAGE", help="The picture. It is public.")],
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER",
-            help="Private pictures, a folder for each label. A folder inside these is one privacy "
-            "unit; any other picture is one by itself.",
-        ),
-    ],
-    label: Annotated[
-        list[str],
-        typer.Option("--label", help="One of the labels, which are public; give it twice or more."),
-    ],
-    *,
-    corpus: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Whose budget pays; the folder's name by default."),
-    ] = None,
-    method: Annotated[
-        ImageMethodName, typer.Option(help="A published method; see docs/methods.md.")
-    ] = "poe",
-    epsilon: options.Epsilon = options.EPSILON,
-    delta: options.Delta = options.DELTA,
-    groups: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Merge units into this many random groups, which pay twice; one expert each by "
-            "default.",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="The folder or Hugging Face id of a vision-language model; or vision-prototype "
-            "or vision-words, which stand in for one in evaluations. Always give one.",
-            show_default=False,
-        ),
-    ] = None,
-    language_model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="What reads the words of vision-words."),
-    ] = None,
-    caller: options.CallerOption = None,
-    ledger: options.LedgerPath = None,
-    no_ledger: options.NoLedger = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Choose one of several labels for a picture, by private pictures with labels."""
-    from dpicl_rag import vision
-    from dpicl_rag.loaders import load_images
-
-    options.at_least_two(label)
-    if model is None:
-        raise ConfigurationError(
-            "give --model, the folder or Hugging Face id of a vision-language model; "
-            "vision-prototype and vision-words only stand in for one"
-        )
-    PrivacyConfig.create(epsilon=epsilon, delta=delta)  # checks them
-    documents = load_images(folder).documents
-    with ExitStack() as stack:
-        name = corpus or folder.resolve().name
-        book = None if no_ledger else stack.enter_context(file_budgets.open_book(ledger, name))
-        with console.status("Loading the model", quiet=quiet):
-            loaded = vision.load_vision_model(model, language_model)
-        with console.status("Reading the pictures", quiet=quiet):
-            chosen = vision.classify_image(
-                query,
-                documents,
-                label,
-                model=loaded,
-                method=method,
-                ledger=book,
-                corpus=name,
-                caller=caller,
-                epsilon=epsilon,
-                delta=delta,
-                groups=groups,
-            )
-    cost = {"epsilon": chosen.epsilon, "delta": chosen.delta, "rho": chosen.rho}
-    if as_json:
-        console.write_json({"label": chosen.label, **cost})
-        return
-    screen = console.stdout()
-    screen.print(console.printable(chosen.label), soft_wrap=True)
-    spent = ", ".join(f"{name} {value:.4g}" for name, value in cost.items())
-    note = " (not recorded)" if no_ledger else ""
-    screen.print(f"spent: {spent}{note}", style="dim", soft_wrap=True)
 
 
 def _answer_as_dict(answer: PrivateAnswer) -> dict[str, Any]:
