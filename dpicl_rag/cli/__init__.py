@@ -16,7 +16,7 @@ from dpicl_rag.cli import (
     ask,
     audit,
     budget_commands,
-    classify,
+    classify_commands,
     config_commands,
     console,
     corpora_commands,
@@ -83,11 +83,11 @@ def _settings(
 app.command("ingest")(ingest.ingest)
 app.command("sync")(sync.sync)
 app.command("ask")(ask.ask)
-app.command("classify")(classify.classify)
+app.command("classify")(classify_commands.classify)
 app.command("count")(tally.count)
 app.command("tally")(tally.tally)
 app.command("survey")(tally.survey)
-app.command("classify-image")(classify.classify_image)
+app.command("classify-image")(classify_commands.classify_image)
 app.command("publish")(publish.publish)
 app.command("serve")(serve.serve)
 app.command("mcp")(serve.mcp)

@@ -94,9 +94,12 @@ def ask(
     A synthetic corpus was paid for when it was written: its answers are ordinary ones and free.
     """
     with ExitStack() as stack:
+        if not question.strip():
+            raise ConfigurationError("the question is empty")
+        request = Request.of(kind, question=question, **asking).settled()
         bundle = data_folder.open_bundle(published, source.embedder)
         if bundle is not None and not (plan or asking.get("fresh")):
-            if (item := bundle.find(question)) is not None:
+            if (item := _published_item(bundle, request)) is not None:
                 _print_published(question, item, bundle, as_json=as_json)
                 return
             console.note(f"{published}: does not have this; the documents are asked")
@@ -117,16 +120,13 @@ def ask(
             return
         from dpicl_rag.answering.free_answers import is_small_talk
 
-        if not question.strip():
-            raise ConfigurationError("the question is empty")
         config = PrivacyConfig.create(**settings, **reading)
-        request = Request.of(kind, question=question, **asking).settled()
-        if request.kind in ("count", "tally", "survey"):
+        if request.kind not in ("answer", "person"):
             _ask_units(request, opened, source, config, answering, plan, as_json, quiet)
             return
         if is_small_talk(question):
             console.note(_SMALL_TALK)
-        elif (plan and not as_json) or request.kind == "person":
+        elif not as_json and (plan or request.kind == "person"):
             console.note(_CHOSEN[request.kind or "answer"])
         search = data_folder.search_of(opened, source)
         if plan:
@@ -175,9 +175,9 @@ def ask(
 
 def _answer_as_dict(answer: PrivateAnswer) -> dict[str, Any]:
     names = ("tokens", "stopped_by", "supported", "from_memory", "recalled", "by", "agreeing")
-    beside = {name: getattr(answer, name) for name in (*names, "agreeing_within", "released")}
-    told = {"kind": answer.kind, "answer": answer.text, **cost_of(answer)}
-    return {**told, **beside, "parts": answer.parts_as_dicts()}
+    beside = {name: getattr(answer, name) for name in (*names, "agreeing_within")}
+    told = {"kind": answer.kind, "answer": answer.text, **cost_of(answer), **beside}
+    return {**told, "parts": answer.parts_as_dicts(), "released": answer.released}
 
 
 def _ask_units(
@@ -289,6 +289,16 @@ def _ask_synthetic(
         f"{origin.delta:g}: an ordinary answer, at no cost"
     )
     console.stdout().print(line, style="dim", soft_wrap=True)
+
+
+def _published_item(bundle: Bundle, request: Request) -> PublishedItem | None:
+    """What a bundle has of it; of other labels or words it has nothing."""
+    from dpicl_rag.knowledge.bundle import ABOUT
+    from dpicl_rag.surveys.remembered_counts import published_count
+
+    item = bundle.find(request.question or ABOUT, request.kind or "answer")
+    counted = request.kind not in ("answer", "person")
+    return None if counted and published_count(bundle, request) is None else item
 
 
 def _print_published(question: str, item: PublishedItem, bundle: Bundle, *, as_json: bool) -> None:

@@ -110,4 +110,4 @@ def test_what_is_to_be_counted_is_counted_at_the_doors_of_facts_too(tiny_model):
     for numbers in (chain.invoke(asked), llm.as_query_engine(cut).query(asked).metadata):
         assert numbers["kind"] == "count"
         assert numbers["numbers"]["yes"]["units"] >= 0
-    assert message.endswith("by its rehearsal.")
+    assert "the model reads 90 in 100 that say yes right" in message

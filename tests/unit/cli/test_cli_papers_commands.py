@@ -254,7 +254,7 @@ def raises(*args: object, **given: object) -> None:
 
 
 PROGRAMS = {
-    "dpicl-rag classify": "dpicl_rag.cli.ask.data_folder.open_corpus",
+    "dpicl-rag classify": "dpicl_rag.cli.classify_commands.data_folder.open_corpus",
     "dpicl-rag evaluate run": "dpicl_research.paper_protocol.run",
     "dpicl-rag evaluate membership-images": "dpicl_research.picture_membership.run",
     "dpicl-rag evaluate synthetic ": "dpicl_research.synthetic_examples.run",
