@@ -121,7 +121,7 @@ def ask(
         from dpicl_rag.answering.free_answers import is_small_talk
 
         config = PrivacyConfig.create(**settings, **reading)
-        if request.kind not in ("answer", "person"):
+        if request.kind in ("count", "tally", "survey", "summary"):
             _ask_units(request, opened, source, config, answering, plan, as_json, quiet)
             return
         if is_small_talk(question):
