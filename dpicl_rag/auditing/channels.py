@@ -28,6 +28,9 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.embeddings import Embedder
 
+_CLIENTS = "dpicl_rag.language_models.openai_compatible.http_client"
+"""Closes clients in a thread of its own; where it was never loaded there are none."""
+
 _CHANCE = re.compile(
     r"0x[0-9a-fA-F]+|\b\d{14,15}\b"  # addresses, of the heap too
     "|[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}"  # UUIDs
@@ -74,6 +77,8 @@ class Channels:
         Meanwhile every logger, of any level, reports here and nowhere else, and nothing is printed.
         """
         gc.collect()  # what is left of earlier work tells its end now
+        if (clients := sys.modules.get(_CLIENTS)) is not None:
+            clients.settle()
         with (
             self._printed("stdout", 1),
             self._printed("stderr", 2),

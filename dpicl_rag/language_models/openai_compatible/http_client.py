@@ -302,6 +302,22 @@ def begin_in_loop(work: Coroutine[Any, Any, T]) -> Future[T]:
     return asyncio.run_coroutine_threadsafe(work, loop)
 
 
+def settle(seconds: float = 1.0) -> None:
+    """Wait for what was begun there and nobody waits for, such as the close of a client.
+
+    Args:
+        seconds: How long at most.
+    """
+    if _loop.cache_info().currsize:
+        run_in_loop(_others(seconds))
+
+
+async def _others(seconds: float) -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    if others:
+        await asyncio.wait(others, timeout=seconds)
+
+
 @lru_cache(maxsize=1)
 def _loop(process: int) -> asyncio.AbstractEventLoop:
     """The loop of a process: a forked child has not got its parent's thread."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from dpicl_rag import Document
 from dpicl_rag.auditing import Subject, audit_channels, channels
 from dpicl_rag.auditing.channels import Channels, differences
+from dpicl_rag.language_models.openai_compatible.http_client import begin_in_loop
 from tests.support.bucket_embedder import BucketEmbedder
 
 pytestmark = pytest.mark.usefixtures("frozen")
@@ -102,6 +104,18 @@ def test_an_asker_of_the_answer_is_told_no_more_than_its_numbers(tiny_model):
     subject = Subject(tiny_model, **SUBJECT)
     found = audit_channels(replace(subject, settings={"max_tokens": 2, "groups": 2}), NOTES)
     assert found.holds
+
+
+def test_clients_that_close_by_themselves_are_not_heard():
+    async def close():
+        await asyncio.sleep(0.05)
+        logging.getLogger("a client").warning("closed")
+
+    begin_in_loop(close())
+    heard = Channels()
+    with heard.listening():
+        time.sleep(0.1)
+    assert not heard.told
 
 
 def test_loggers_and_handlers_are_as_before():

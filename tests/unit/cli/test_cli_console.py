@@ -23,6 +23,7 @@ COMMANDS = [
     ["tally"],
     ["survey"],
     ["classify-image"],
+    ["publish"],
     ["serve"],
     ["mcp"],
     ["audit"],
