@@ -17,6 +17,7 @@ NAMES = {
         "KeyCorpus",
         "options.CorpusName",
         "options.AnyCorpus",
+        "options.CorpusArgument",
         "options.Corpus",
     ),
     "ServedCorpora",

@@ -78,6 +78,8 @@ def test_the_fields_of_an_answer_are_the_public_ones(tiny_model):
         "agreeing",
         "agreeing_within",
         "parts",
+        "kind",
+        "numbers",
         "released",
         "question",
     }
