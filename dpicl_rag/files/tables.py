@@ -67,10 +67,11 @@ class FileKind:
 
     def is_foreign(self, connection: sqlite3.Connection) -> bool:
         """Test for a database of another kind or another program."""
-        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        # The mark last: another process may make the tables, and the mark with them, in between.
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        made = mark or tables or self.version_of(connection)
-        return bool(mark != self.application_id and made)
+        made = tables or self.version_of(connection)
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        return bool(mark != self.application_id and (mark or made))
 
     def is_of_another_version(self, connection: sqlite3.Connection) -> bool:
         """Test for a file that has tables, and those of another version."""

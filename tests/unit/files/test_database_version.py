@@ -70,3 +70,21 @@ def test_one_that_another_version_makes_meanwhile_is_refused(tmp_path, kind):
             connection.execute(f"PRAGMA user_version = {kind.version + 1}")
         with pytest.raises(kind.error, match="another version"):
             database.make_ready()
+
+
+@pytest.mark.parametrize("after", range(1, 4))
+def test_a_file_that_another_process_makes_meanwhile_is_our_own(tmp_path, after):
+    """It is looked at in three reads, and may be made between any two of them."""
+    path, reads = tmp_path / "made", 0
+
+    def make(statement):
+        nonlocal reads
+        reads += 1
+        if reads == after + 1:
+            with closing(sqlite3.connect(path)) as other, other:
+                LEDGER.make(other)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.set_trace_callback(make)
+        assert not LEDGER.is_foreign(connection)
+    assert reads == 3
