@@ -232,6 +232,7 @@ def a_description_with_a_count(monkeypatch):
     monkeypatch.setattr(Tools, "listed", counting)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("fault", "place"),
     [

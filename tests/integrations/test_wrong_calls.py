@@ -224,6 +224,7 @@ def scene(tiny_model) -> Scene:
     return Scene(tiny_model)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_call_is_told_the_right_one(name: str, scene) -> None:
     call, remedy = WRONG[name]

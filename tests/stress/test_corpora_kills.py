@@ -113,7 +113,7 @@ MAY_BE = {  # after what was said last, whatever was begun
 }
 
 
-@pytest.mark.guard
+@pytest.mark.heavy
 def test_kills_while_units_join_and_part(tmp_path: Path) -> None:
     """A join and its undoing are there whole or not at all."""
     Corpus.create("mail", tmp_path, embedder=TextEmbedder()).close()

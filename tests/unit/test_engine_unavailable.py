@@ -73,7 +73,7 @@ def status(ledger):
     return found
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.usefixtures("endless")
 @pytest.mark.parametrize("released", range(TOKENS + 1))
 def test_what_was_released_is_paid_for_and_nothing_else(make, ledger, released):

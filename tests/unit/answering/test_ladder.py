@@ -180,7 +180,7 @@ def test_without_agreement_there_is_none_and_epsilon_is_converted_at_the_whole_d
 OPEN, DAY, HOUR, WHEN = "Is it open?", "On which day?", "When does it open?", "Until when?"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize(
     ("question", "booked", "units"),
     [

@@ -256,6 +256,7 @@ def test_headers_of_a_message_forge_no_others(conversions: Conversions) -> None:
     assert message["Bcc"] is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("content", [b"", b"words", CFB, CFB + bytes(2_000)])
 def test_damaged_messages(conversions: Conversions, content: bytes) -> None:
     assert outcome(conversions, "msg", content) is Outcome.DAMAGED

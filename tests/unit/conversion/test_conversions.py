@@ -217,6 +217,7 @@ def test_a_child_that_is_killed_costs_one_file_and_is_started_again() -> None:
         assert conversions.convert("echo", b"again") == b"again"
 
 
+@pytest.mark.one_in(3)
 def test_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with Conversions(SMALL, PLANTED) as conversions:

@@ -228,6 +228,7 @@ def whole_products(monkeypatch):
     monkeypatch.setattr(tiles, "cover", lambda rows, sizes: [rows])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("fault", [one_history, one_prefix, whole_products])
 def test_a_planted_fault_is_seen(monkeypatch, fault):
     model, asked = build(), questions(0, 5)

@@ -88,7 +88,7 @@ WAYS = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("way", WAYS)
 def test_an_answer_and_its_charges_are_those_of_one_process(spread, tiny_model, tmp_path, way):
     settings = {"max_tokens": 8, **WAYS[way]}
@@ -114,7 +114,7 @@ def test_no_documents_and_fewer_than_workers(spread, tiny_model, tmp_path):
         assert answered(spread(4), tmp_path, documents=documents, **SHORT) == expected
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "settings",

@@ -46,6 +46,7 @@ def test_a_row_is_so_or_the_model_is_refused(name, dtype):
     assert found == "identical" or found.startswith("refused")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_a_row_alone_in_its_width_is_not_moved_by_one_that_joins(threads):
     """A product of one matrix, or of fewer than threads, has another order of additions."""

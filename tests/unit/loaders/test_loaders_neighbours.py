@@ -28,7 +28,7 @@ from tests.unit.loaders.neighbours import corpus, differences
 BLOCK = 60
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("block", range(10))
 def test_one_unit_moves_no_other(tmp_path: Path, block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):

@@ -79,7 +79,7 @@ def written_anew(release, *, ranked=False, behind=0):
     return law
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize(("epsilon", "delta"), PRICES)
 @pytest.mark.parametrize("share", [0.2, 0.4, 0.7])
 def test_neighbours_are_within_the_price(epsilon, delta, share):

@@ -32,7 +32,7 @@ def reader(running, request, monkeypatch):
     return OpenAILike(api_base=url, api_key=running.key, model="public", is_chat_model=True)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("reader", ["address", "langchain", "llama_index"], indirect=True)
 def test_notes_of_a_chat_server_are_an_answer_without_a_model(reader, monkeypatch):
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", None)

@@ -16,7 +16,6 @@ def lost(seen, paid):
     return {name for name, tokens in seen.tokens.items() if tokens > paid[name] + 1e-6}
 
 
-@pytest.mark.guard
 @pytest.mark.heavy
 def test_every_answer_that_an_agent_saw_is_in_the_ledger(tmp_path):
     seen = kill_under_agents(tmp_path, kills=2, agents=3, poor=20)

@@ -194,6 +194,7 @@ def test_a_corpus_that_fails_holds_up_no_other_and_is_tried_again(tmp_path, tiny
 HANGS = "import time; time.sleep(600)"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("programs", [{"bad": HANGS}, {"good": HANGS, "bad": HANGS}])
 def test_a_sync_that_hangs_holds_up_no_other(tmp_path, tiny_model, programs):
     commands = Recorded(**programs)

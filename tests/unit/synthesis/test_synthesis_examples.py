@@ -330,6 +330,7 @@ class Kills:
             raise Killed
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.guard
 @pytest.mark.heavy
 @pytest.mark.parametrize("method", ["exponential", "few-shot"])

@@ -7,6 +7,7 @@ import pytest
 from tests.support.killed_synthesis import Trial
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kill_at", [1, 6, 33, 35, 36, 57])
 def test_a_kill_loses_no_charge_and_the_run_goes_on(tmp_path, kill_at):
     trial = Trial(tmp_path)
