@@ -30,6 +30,7 @@ _LONGEST = 1000  # characters: a longer text brings more than a question
 _LABEL_WORDS = 6
 _APOSTROPHES = re.compile(r"[\u2019'\u02bc`\u00b4]")
 _WORD = re.compile(r"[^\s'\u2019]+['\u2019](?=\w)|\S+")
+_UNITS_THAT = re.compile(r"((?:[\w-]+ )?[\w-]+s|people|staff) ((?!who\b|that\b).+)", re.IGNORECASE)
 _ENDS = ' \t\n?!.,;:\u00bf\u00a1"\u00ab\u00bb\u201c\u201d\u201e()'
 
 
@@ -89,17 +90,26 @@ def _likeliest_first(question: str) -> list[Language]:
 def unit_question(question: str) -> str:
     """The question of a count, as each unit answers it with yes or no.
 
-    One for how many is asked in its own words, and whether this is such a case: that needs no
-    grammar, in any language.
+    "How many mails are about the lift?" becomes "Is this one of the mails that are about the
+    lift?", or what needs no grammar: "Is this one of them: ...?". A model that reads "how many"
+    says no.
 
     Args:
         question: Public.
     """
     language = language_of(question)
     rules = _rules(language.code)
-    if rules.counts(_folded(question)) or language.kind(question) is QuestionKind.NUMBER:
-        return f"{question.strip()} {rules.case}"
-    return question
+    if not rules.counts(_folded(question)) and language.kind(question) is not QuestionKind.NUMBER:
+        return question
+    said = question.strip().strip(_ENDS)
+    asked = rules.how_many.search(said)
+    if asked is None:
+        return question
+    rest = said[asked.end() :].strip()
+    many = language.code == "en" and "many" in asked[0].casefold()
+    if many and (units := _UNITS_THAT.match(rest)):
+        return f"Is this one of the {units[1]} that {units[2]}?"
+    return rules.one_of.format(rest)
 
 
 def one_person_reply(question: str) -> str:
@@ -193,14 +203,16 @@ class _Rules:
     """Rules of a language.
 
     Attributes:
-        case: Asks a unit whether it is such a case.
+        one_of: Asks a unit whether it is one of those that are counted.
+        how_many: What asks for a number.
         other: A label for all that has none.
         one_person: Said of questions about one person.
         joining: Words between two labels.
         behind: Words behind the last label that belong to no label.
     """
 
-    case: str
+    one_of: str
+    how_many: re.Pattern[str]
     other: str
     one_person: str
     joining: tuple[str, ...]
@@ -261,7 +273,8 @@ def _rules(code: str) -> _Rules:
 
     units = f"{words['persons']}|{words['people']}|{words['documents']}"
     return _Rules(
-        case=data["case"],
+        one_of=data["one_of"],
+        how_many=re.compile(rf"(?<!\w)(?:{data['how_many']})(?!\w)", re.IGNORECASE),
         other=data["other"],
         one_person=data["one_person"],
         joining=tuple(data["or"].split()),

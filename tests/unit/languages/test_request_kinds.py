@@ -57,7 +57,23 @@ def test_labels_are_those_that_the_question_names(question, labels):
     assert labels_in(question) == labels
 
 
-def test_a_unit_is_asked_whether_it_is_such_a_case():
-    many = "How many tenants complain about the lift?"
-    assert unit_question(many) == f"{many} Is this such a case?"
-    assert unit_question("Is it about a refund?") == "Is it about a refund?"
+@pytest.mark.parametrize(
+    ("question", "each"),
+    [
+        (
+            "How many tenants complain about the lift?",
+            "Is this one of the tenants that complain about the lift?",
+        ),
+        (
+            "What share of the mails is about parking?",
+            "Is this one of them: mails is about parking?",
+        ),
+        (
+            "Wie viele Mieter klagen über den Aufzug?",
+            "Gehört dies dazu: Mieter klagen über den Aufzug?",
+        ),
+        ("Is it about a refund?", "Is it about a refund?"),
+    ],
+)
+def test_a_unit_is_asked_whether_it_is_one_of_them(question, each):
+    assert unit_question(question) == each
