@@ -172,7 +172,7 @@ def _spend(way: str, model: Any, threads: Sequence[Thread], options: Any) -> lis
     corpora = folder / "corpora"
     corpus = Corpus.open("mailbox", path=corpora) if corpora.exists() else _corpus(corpora, threads)
     ledger = Ledger(folder / "ledger")
-    ledger.set_budget(corpus=corpus.name, unit_epsilon=LIFETIME, delta=DELTA)
+    ledger.set_budget(corpus=corpus.name, epsilon=LIFETIME, delta=DELTA)
     given: dict[str, Any] = {"ledger": ledger, "epsilon": options.epsilons[0]}
     given |= {"delta": DELTA, "seed": options.seed}
     memory = AnswerMemory(folder / "memory", corpus.name)

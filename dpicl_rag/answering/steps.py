@@ -7,9 +7,10 @@ finds nothing, the question is asked as it is, for the price of the second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dpicl_rag.answering.free_answers import ready_stream
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, EngineUnavailableError
@@ -100,29 +101,9 @@ def _step(
     else:
         stream.add_cost(earlier)
         return stream
-    return _ended(question, earlier, stopped, tokenizer)
-
-
-def _ended(
-    question: str, earlier: Sequence[PrivateAnswer], stopped: StoppedBy, tokenizer: Tokenizer
-) -> PrivateStream:
-    def finish(text: str, tokens: int, ended: StoppedBy, whole: bool) -> PrivateAnswer:
-        free = replace(earlier[-1], text=text, epsilon=0.0, delta=0.0, rho=0.0, tokens=0)
-        return replace(free, stopped_by=stopped, supported=False, by=None, agreeing=None, parts=())
-
-    stream = PrivateStream(
-        _no_tokens(),
-        tokenizer,
-        stop=(),
-        max_tokens=1,
-        start="" if stopped == "unavailable" else UNSUPPORTED,
-        question=question,
-        close=lambda: None,
-        finish=finish,
-    )
+    text = "" if stopped == "unavailable" else UNSUPPORTED
+    free = replace(earlier[-1], text=text, epsilon=0.0, delta=0.0, rho=0.0, tokens=0, parts=())
+    ended = replace(free, stopped_by=stopped, supported=False, by=None, agreeing=None)
+    stream = ready_stream(ended, question, tokenizer)
     stream.add_cost(earlier)
     return stream
-
-
-def _no_tokens() -> Generator[int, None, None]:
-    yield from ()

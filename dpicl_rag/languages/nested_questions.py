@@ -9,16 +9,14 @@ and is public.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
 from dpicl_rag.languages.answer_keys import answer_keys
-from dpicl_rag.languages.languages import Language, language_of
+from dpicl_rag.languages.languages import Language, language_data, language_of
 
 _NAMED = re.compile(r"[^\W_][\w.'\u2019-]*")
 
@@ -138,5 +136,4 @@ def _ways(code: str) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 @cache
 def _data() -> dict[str, Any]:
-    text = files("dpicl_rag.languages").joinpath("nested_questions.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return language_data("nested_questions.toml")

@@ -6,14 +6,12 @@ No model writes them. The check that a written sentence brings in nothing new co
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Literal, Protocol
 
-from dpicl_rag.languages.languages import language_of
+from dpicl_rag.languages.languages import language_data, language_of
 
 HowCounted = Literal["said", "about", "named"]
 """What documents do: their answers are it, they are about it, or they name it."""
@@ -117,4 +115,4 @@ def prose_for(question: str | None) -> Prose:
 
 @cache
 def _data() -> Mapping[str, Mapping[str, str]]:
-    return tomllib.loads(files("dpicl_rag.languages").joinpath("prose.toml").read_text("utf-8"))
+    return language_data("prose.toml")

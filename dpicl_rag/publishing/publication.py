@@ -52,6 +52,7 @@ def plan_publication(
 
     Arguments and errors are those of `publish`.
     """
+    requests = [request.settled() for request in requests]
     with _own_ledger(llm, documents, requests, epsilon, delta) as own:
         booked = llm.booked_in(own, None)
         return PublicationPlan.of(
@@ -82,8 +83,8 @@ def publish(
         llm: Answers, at its own settings but epsilon and delta, and books in its ledger.
         documents: As in ``PrivateContextLLM.answer``; a survey needs a corpus.
         into: The folder; made where there is none.
-        requests: Answers, counts, tallies and surveys. Public: choose them without looking at the
-            documents.
+        requests: Answers, counts, tallies, surveys and summaries; those without a kind are of that
+            which their question tells. Public: choose them without looking at the documents.
         epsilon: All items together are (epsilon, delta)-DP for every unit.
         delta: See ``epsilon``.
         weights: Of the share of each request in the budget; equal ones by default. Public.
@@ -101,6 +102,7 @@ def publish(
         DPICLError: As `PrivateContextLLM.run`. What was released until then stays in the folder.
     """
     folder = Path(into)
+    requests = [request.settled() for request in requests]
     with (
         alone_in(folder, "another process publishes there"),
         _own_ledger(llm, documents, requests, epsilon, delta) as own,
@@ -166,7 +168,7 @@ def _own_ledger(
     delta: float,
 ) -> Iterator[Ledger]:
     """A ledger for a model that has none. It knows what units spend, so it goes at the end."""
-    answers = sum(request.kind == "answer" for request in requests)
+    answers = sum(request.kind in ("answer", "summary") for request in requests)
     with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as own:
         own.set_budget(
             corpus=llm.booked_under(documents),

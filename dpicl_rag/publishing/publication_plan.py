@@ -87,7 +87,7 @@ class PublicationPlan(PricedPlan):
         Args:
             llm: Answers, and books in a ledger.
             documents: As in ``PrivateContextLLM.answer``.
-            requests: Answers, counts, tallies and surveys.
+            requests: Answers, counts, tallies, surveys and summaries, with their kinds.
             epsilon: Of all of them together.
             delta: See ``epsilon``.
             weights: Of the share of each; equal ones by default. Public.
@@ -96,7 +96,6 @@ class PublicationPlan(PricedPlan):
             ConfigurationError: There is no request, or one of another kind, or the same twice; or
                 thresholds cost more delta than the budget has, by the ledger's settings.
         """
-        requests = [request.settled() for request in requests]
         shares = _shares(rho_of_budget(epsilon, delta), requests, weights)
         epsilons, parts, left = [], [], None
         for request, share in zip(requests, shares, strict=True):

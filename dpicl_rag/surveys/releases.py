@@ -113,7 +113,7 @@ def _released(request: Request, documents: Documents, run: PrivateRun, asked: st
     if isinstance(documents, Bundle) and kind in COUNTING:
         found = published_count(documents, request)
         if found is None:
-            said = Request.of("answer", question=asked or ABOUT)
+            said = Request.of("answer", question=request.question or asked or ABOUT)
             return begin_answer(said, documents, run).whole()
     else:
         found = _RELEASES[kind](request, documents, run)

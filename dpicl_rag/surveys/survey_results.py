@@ -215,15 +215,7 @@ class PrivateSurvey:
         """Its numbers, for JSON."""
         shares = self.shares
         themes = [{**asdict(one), "share": asdict(shares[one.name])} for one in self.themes]
-        return {
-            "text": self.text,
-            "themes": themes,
-            "others": asdict(self.others),
-            "total": asdict(self.total),
-            "smallest": self.smallest,
-            "from_memory": self.from_memory,
-            **cost_of(self),
-        }
+        return _with_whole(self, themes)
 
     def _repr_html_(self) -> str:
         counts = {theme.name: theme.units for theme in self.themes[:LISTED]}
@@ -269,6 +261,8 @@ class PrivateSummary:
         from_memory: Whether it was released before; it is free then.
     """
 
+    kind: ClassVar = "summary"
+
     question: str | None
     themes: tuple[SummarisedTheme, ...]
     others: Estimate
@@ -301,20 +295,27 @@ class PrivateSummary:
         """Its numbers, for JSON."""
         each = zip(self.themes, self.shares, strict=True)
         themes = [{"title": one.title, **asdict(one), "share": asdict(own)} for one, own in each]
-        return {
-            "text": self.text,
-            "themes": themes,
-            "others": asdict(self.others),
-            "total": asdict(self.total),
-            "smallest": self.smallest,
-            "from_memory": self.from_memory,
-            **cost_of(self),
-        }
+        return _with_whole(self, themes)
 
     def _repr_html_(self) -> str:
         counts = {theme.title: theme.units for theme in self.themes[:LISTED]}
         rows = privacy_rows(self.epsilon, self.delta, self.rho)
         return notebook_bars(self.text, {**counts, "others": self.others}, rows)
+
+
+def _with_whole(
+    found: PrivateSurvey | PrivateSummary, themes: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Numbers of themes, and of all units, for JSON."""
+    return {
+        "text": found.text,
+        "themes": themes,
+        "others": asdict(found.others),
+        "total": asdict(found.total),
+        "smallest": found.smallest,
+        "from_memory": found.from_memory,
+        **cost_of(found),
+    }
 
 
 _SUMMARISED = 8  # themes that a summary tells in words

@@ -87,6 +87,21 @@ def test_a_question_in_steps_pays_for_all_of_them_from_its_share(ledger, make_ll
     assert plan.epsilons[-1] < 0.8 * plan.epsilons[0]  # of one step
 
 
+def test_a_question_without_a_kind_is_published_as_what_it_asks_for(make_llm, corpus):
+    """Also where no ledger says how many answers share the delta of thresholds."""
+    questions = ("When does the office open?", "Who has the key?", "Where is the office?")
+    open_, settled = (
+        plan_publication(
+            make_llm(),
+            corpus,
+            [Request.of(kind, question=one) for one in questions],
+            epsilon=EPSILON,
+        )
+        for kind in (None, "answer")
+    )
+    assert open_ == settled
+
+
 def test_weights_are_parts_of_the_budget(make_llm, corpus):
     plan = plan_publication(make_llm(), corpus, FIXED, epsilon=EPSILON, weights=[3, 1])
     first, second = (part.rho for part in plan.parts)

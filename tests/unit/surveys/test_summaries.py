@@ -119,6 +119,7 @@ def test_planted_themes_are_named_with_their_shares(corpus):
     ]
     assert sorted(map(int, re.findall(r"\d+", found.text))) == sorted(told)
     assert found.as_dict()["themes"][0]["title"] == "piano"
+    assert found.kind == "summary"
     assert "piano" in found._repr_html_()
     later = asyncio.run(llm().asummarise(None, corpus, vocabulary=WORDS))
     assert later.themes[0].title == "piano"
