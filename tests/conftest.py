@@ -61,6 +61,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Files of tests are kept in memory where there is room: a disk makes each commit wait."""
+    gc.disable()  # hardly anything that the collection of tests makes is garbage
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and disk_usage(MEMORY).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
@@ -103,6 +104,7 @@ def pytest_collection_finish():
     """What imports and the collection of tests made stays: no garbage collection walks it again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

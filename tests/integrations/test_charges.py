@@ -25,6 +25,7 @@ TELLS = {"LangChain chat": "response_metadata", "LlamaIndex engine": "metadata"}
 """Doors whose answers have numbers beside them, and where."""
 
 
+@pytest.mark.one_in(4)
 @every_door
 async def test_whole_answer(name, short_llm, ledger, drawn):
     door = DOORS[name](short_llm, DOCUMENTS)
@@ -77,6 +78,7 @@ def test_private_search_is_paid_for(name, short_llm, ledger, drawn):
     assert spent(ledger) == pytest.approx(search + drawn.count * TOKEN)
 
 
+@pytest.mark.one_in(4)
 @every_door
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 def test_closed_stream(name, pieces, long_llm, ledger, drawn):

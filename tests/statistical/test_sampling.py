@@ -73,6 +73,7 @@ def test_the_cryptographic_generator_is_as_good():
     assert p_value(scores, Randomness()) > 1e-7
 
 
+@pytest.mark.heavy
 def test_a_sampler_that_rounds_its_scores_is_seen(seeded):
     def rounded(scores, randomness):
         return randomness.draw(torch.round(scores * 4) / 4)

@@ -370,6 +370,7 @@ def paying_once(kind):
     return pay_votes
 
 
+@pytest.mark.heavy
 @WAYS
 @pytest.mark.parametrize("kind", [IndividualFilter, FixedFilter])
 def test_a_ladder_that_is_paid_once_is_seen(trace, monkeypatch, kind):
@@ -378,6 +379,7 @@ def test_a_ladder_that_is_paid_once_is_seen(trace, monkeypatch, kind):
     assert worst(trace, OTHERS, "b", accounting=accounting, agreement="only")[0] > 0.01
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("counts", ["top count"], indirect=True)
 @pytest.mark.parametrize("kind", [IndividualFilter, FixedFilter])
 def test_a_top_count_that_nobody_pays_for_is_seen(trace, monkeypatch, kind):
@@ -391,6 +393,7 @@ def test_a_top_count_that_nobody_pays_for_is_seen(trace, monkeypatch, kind):
     assert worst(trace, ("a", "a", "b"), "a", accounting=accounting, agreement="only")[0] > 0.01
 
 
+@pytest.mark.heavy
 @WAYS
 def test_a_threshold_one_lower_is_seen(trace, monkeypatch):
     within = Agreement.within
@@ -403,6 +406,7 @@ def test_a_threshold_one_lower_is_seen(trace, monkeypatch):
     assert worst(trace, OTHERS, "c", agreement="only")[1] > 1e-6
 
 
+@pytest.mark.heavy
 @WAYS
 def test_delta_that_nobody_books_is_seen(trace, monkeypatch):
     commit = Book.commit
@@ -412,6 +416,7 @@ def test_delta_that_nobody_books_is_seen(trace, monkeypatch):
     assert worst(trace, OTHERS, "c", agreement="only")[1] > 1e-9
 
 
+@pytest.mark.heavy
 @WAYS
 def test_a_unit_that_votes_and_does_not_pay_is_seen(trace, monkeypatch):
     honest = IndividualFilter.pay_votes

@@ -209,6 +209,7 @@ def test_the_sensitivity_of_one_key_is_seen(trace, monkeypatch):
     assert worst(trace, OTHERS, "aa bb", REASON)[0] > 0.01
 
 
+@pytest.mark.heavy
 def test_the_tail_of_one_key_is_seen(trace, monkeypatch):
     within = Agreement.within
 

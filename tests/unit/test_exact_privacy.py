@@ -432,6 +432,7 @@ def test_public_candidates_do_not_depend_on_what_else_is_in_the_batch(tiny_model
 # ---- planted faults: each of these must be seen ----
 
 
+@pytest.mark.heavy
 def test_half_a_charge_is_seen(monkeypatch):
     """A factor of two too low, where all factors are made."""
     honest = Stability.factor

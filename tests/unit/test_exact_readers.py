@@ -219,6 +219,7 @@ def test_a_limit_that_pays_for_its_count_in_part_or_not_at_all_is_seen(monkeypat
     assert tallies.worst(tallies.counted(search=few), "b", **LIMITED) > 0.01
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("as_drawn")
 def test_a_limit_by_the_true_number_is_seen(monkeypatch):
     noise = tallies.gaussian_pmf
@@ -230,6 +231,7 @@ def test_a_limit_by_the_true_number_is_seen(monkeypatch):
     assert tallies.worst(tallies.counted(search=few), "b", **LIMITED) > 0.01
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("as_drawn")
 def test_two_labels_that_are_charged_as_one_are_seen(monkeypatch):
     within = Histogram.within

@@ -269,11 +269,13 @@ class FreeCount(Read):
         return Retrieved(found.units, [0.0] * len(found.unit_rho), found.count)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("fault", [InOrder, FreeCount])
 def test_a_planted_fault_is_seen(fault):
     assert worst(fault, unsupported="ignore") > 1e-3
 
 
+@pytest.mark.heavy
 def test_strength_from_the_true_count_is_seen(monkeypatch):
     """A unit that says nothing makes all others weaker, which nobody has paid for."""
     monkeypatch.setattr(Read, "capacity", 100)

@@ -255,6 +255,7 @@ def test_a_limit_of_calls_that_is_not_paid_for_is_seen(monkeypatch):
     assert worst("nothing", max_calls=2, **BY_READER) > 0.01
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 def test_a_call_that_sees_two_units_is_seen_in_a_survey():
     class Together(ScriptedReader):
@@ -283,6 +284,7 @@ def test_a_tally_by_vectors_at_half_its_price_is_seen(monkeypatch):
     assert deficit(tallies(OTHERS, "dog"), tallies(OTHERS)) > 0.1
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 def test_a_number_of_units_that_is_not_paid_for_is_seen(monkeypatch):
     honest = Account.pay
@@ -295,6 +297,7 @@ def test_a_number_of_units_that_is_not_paid_for_is_seen(monkeypatch):
     assert worst("nothing") > 0.1
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 def test_a_vocabulary_from_the_data_is_seen(monkeypatch):
     """Noise is on words that somebody votes for alone."""
@@ -315,6 +318,7 @@ def test_units_that_are_counted_by_theme_and_do_not_pay_are_seen(monkeypatch):
     assert worst("dog") > 0.1
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 def test_a_threshold_from_the_data_is_seen(monkeypatch):
     """Words that fewer units are near to than to the first are not shown."""

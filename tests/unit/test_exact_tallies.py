@@ -199,6 +199,7 @@ def test_a_number_of_units_that_nobody_pays_for_is_seen(monkeypatch):
     assert worst(counted(), "b", accounting="individual") > 0.001
 
 
+@pytest.mark.heavy
 @ACCOUNTING
 def test_two_labels_that_are_charged_as_one_are_seen(monkeypatch, accounting):
     within = Histogram.within

@@ -131,6 +131,7 @@ def test_classify_and_its_twin_agree(tiny_model):
     assert twin == label
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("utility", ["surplus", "log_ratio", "log_prob", "vote"])
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.3, 8.0])

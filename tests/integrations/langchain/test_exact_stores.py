@@ -181,6 +181,7 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 def test_as_chroma(store: Any, chroma: Any) -> None:
     for search in SEARCHES:
         assert found(store, **search) == found(chroma, **search), search

@@ -116,6 +116,7 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 def test_as_chroma(index: VectorStoreIndex, tmp_path: Path) -> None:
     for place, unit in enumerate(({}, {"unit_field": "document"})):
         chroma = chroma_index(tmp_path / str(place), nodes(), LengthOne())

@@ -55,6 +55,7 @@ def exact_bounded_range(epsilon: float, alpha: float) -> float:
         return float(at((low + high) / 2))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("epsilon", "above"),
     [

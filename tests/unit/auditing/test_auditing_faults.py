@@ -70,6 +70,7 @@ def test_a_factor_of_two(monkeypatch):
     assert found.usage > 3.9  # rho goes with the square
 
 
+@pytest.mark.heavy
 def test_a_factor_of_two_in_what_units_pay(monkeypatch):
     honest = IndividualFilter.charge
     monkeypatch.setattr(IndividualFilter, "charge", lambda self, ranges: honest(self, ranges / 2))
@@ -77,6 +78,7 @@ def test_a_factor_of_two_in_what_units_pay(monkeypatch):
     assert not found.holds
 
 
+@pytest.mark.heavy
 def test_top_k_after_aggregation(monkeypatch):
     honest = ExponentialMechanism.scores
 
@@ -129,6 +131,7 @@ def test_a_forgotten_charge(monkeypatch):
     assert found.usage == pytest.approx(4 / 3, rel=1e-3)
 
 
+@pytest.mark.heavy
 def test_a_forgotten_charge_of_a_unit(monkeypatch):
     honest = IndividualFilter.charge
 

@@ -402,6 +402,7 @@ def report() -> AuditReport:
 
 
 class TestReport:
+    @pytest.mark.heavy
     def test_text_is_one_page_and_figures_fall(self, report):
         lines = report.text().splitlines()
         assert len(lines) <= 40

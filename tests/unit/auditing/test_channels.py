@@ -79,7 +79,7 @@ def warn(count: int, progress: object) -> None:
     warnings.warn(f"{count} documents", UserWarning, stacklevel=1)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("tell", "place"),
     [

@@ -162,6 +162,7 @@ def test_a_pair_of_transformers_holds(one_pair, threads):
     assert 0.9 < found.used(one_pair) <= 1.0 + TOLERANCE
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("planted", [False, True])
 @pytest.mark.parametrize("one_pair", ["kept rows"], indirect=True)
 @pytest.mark.parametrize("threads", [1], indirect=True)

@@ -137,6 +137,7 @@ def search(request, cli, mail, monkeypatch):
     return run
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("words", "bar", "thin_to"),
     [

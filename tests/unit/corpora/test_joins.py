@@ -376,6 +376,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step[0].__name__}.{step[1]}")
 @pytest.mark.parametrize("after", range(4))
 def test_a_kill_while_a_message_is_forgotten(

@@ -134,6 +134,7 @@ def whole_products(monkeypatch):
     monkeypatch.setattr(tiles, "cover", lambda rows, sizes: [rows])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("fault", [own_width, whole_products])
 def test_a_planted_fault_moves_rows_and_fails_the_probe(monkeypatch, fault):
     model = build(torch.float32)

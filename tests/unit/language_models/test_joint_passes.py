@@ -184,6 +184,7 @@ def test_a_row_that_is_read_alone_waits_for_nobody():
         assert torch.equal(wanted.extend((token,)).rows, found)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("error", [NotEnoughMemoryError(), MemoryError(), IndexError("oh")])
 def test_what_ends_a_pass_for_all_is_met_by_each_alone(monkeypatch, error):
     model, asked = build(), questions(4, 3)
@@ -228,7 +229,7 @@ def whole_products(monkeypatch):
     monkeypatch.setattr(tiles, "cover", lambda rows, sizes: [rows])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.heavy
 @pytest.mark.parametrize("fault", [one_history, one_prefix, whole_products])
 def test_a_planted_fault_is_seen(monkeypatch, fault):
     model, asked = build(), questions(0, 5)

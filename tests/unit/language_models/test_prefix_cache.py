@@ -274,6 +274,7 @@ class Broken:
         monkeypatch.setattr(Path, "unlink", fail)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["deleted", "a_file_in_its_place", "full", "read_only"])
 def test_no_document_fails_for_a_folder_that_cannot_be_written(tmp_path, monkeypatch, how):
     folder = tmp_path / "prefixes"

@@ -60,6 +60,7 @@ def test_a_row_alone_in_its_width_is_not_moved_by_one_that_joins(threads):
         torch.set_num_threads(before)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("fault", ["number of rows", "longest row", "place", "cache"])
 def test_a_planted_dependence_on_the_company_is_found(fault, monkeypatch):
     """What moves a row by its last bits only."""

@@ -63,6 +63,7 @@ def test_it_is_what_torch_gives(name, wide, dtype):
     assert torch.allclose(found.float(), expected.float(), atol=tolerance, rtol=0.02)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("threads", [1, 3, 5])

@@ -37,6 +37,7 @@ def write(path: Path, raw: bytes, packed: bool) -> Path:
     return path
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("large", [0, 3 * MIB])
 @pytest.mark.parametrize("share", [15, pytest.param(1, marks=pytest.mark.heavy)])
@@ -161,6 +162,7 @@ def test_a_quoted_field_over_many_lines(tmp_path: Path, closed: bool) -> None:
     assert found.report.loaded == (2 if closed else 17_000)
 
 
+@pytest.mark.heavy
 def test_real_text_passes(tmp_path: Path) -> None:
     """Twenty times its size, and many records."""
     rows = [{"text": f"entry {number}: " + "the same words " * 20} for number in range(20_000)]

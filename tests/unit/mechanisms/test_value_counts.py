@@ -141,6 +141,7 @@ def test_a_pure_count_costs_all_of_its_epsilon(monkeypatch):
     assert step.delta == 0.0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 def test_faults_are_found(monkeypatch, kind):
     step = made(kind)

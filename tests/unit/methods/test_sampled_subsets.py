@@ -195,6 +195,7 @@ def test_the_papers_own_method_is_charged_as_published():
 CUT = {"rate": 0.9, "sigma": 2.5, "groups": 3, "labels": 2}
 
 
+@pytest.mark.heavy
 def test_groups_by_rank_are_found_out():
     event = charge(CUT["rate"], CUT["sigma"])
     assert excess(gaussian(**CUT), event, most=5)[0] <= ROUNDING

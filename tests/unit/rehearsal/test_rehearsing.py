@@ -152,6 +152,7 @@ def test_a_random_model_is_a_toy_and_shares_no_pass_with_answers(tiny_model, mon
         shared_pass.reset(token)
 
 
+@pytest.mark.heavy
 def test_without_greenlet_each_question_is_asked_by_itself(tiny_model, monkeypatch):
     def answers():
         found = {}

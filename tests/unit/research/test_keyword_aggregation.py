@@ -111,6 +111,7 @@ def release():
     return KeywordRelease.within(EPSILON, DELTA, most=4)
 
 
+@pytest.mark.heavy
 def test_a_threshold_without_delta_is_found(release):
     for early in ((0.0, 10 * DELTA, *release.passes[2:]), release.passes[1:]):
         assert worst(replace(release, passes=early).distribution, EPSILON) > 1.5 * DELTA

@@ -143,6 +143,7 @@ def test_a_finished_run_asks_the_model_nothing(tiny_model, task, tmp_path, monke
     assert run(tiny_model, task, tmp_path / "run").complete
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -153,6 +153,7 @@ def test_a_page_elsewhere_cannot_send_json_as_something_simple(running, kind):
     assert refused(running.client.post("/v1/chat/completions", content=body, headers=headers))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "path",
     [
@@ -245,6 +246,7 @@ def test_an_upgrade_is_not_made(running):
     assert answer.startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "headers",
     [
@@ -294,6 +296,7 @@ def test_a_link_to_the_page_may_stand_anywhere(running):
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "header",
     [

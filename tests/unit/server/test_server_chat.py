@@ -205,6 +205,7 @@ def test_the_public_model_reads_the_turns_as_they_are(serve, monkeypatch):
     assert asked == [("User: Hello\nAssistant: Hi\nUser: Shorter, please.", ())]
 
 
+@pytest.mark.heavy
 def test_a_model_whose_rows_share_passes_reads_the_turns_by_itself(serve):
     model = build_tiny_model(
         hidden_size=192, intermediate_size=576, num_attention_heads=6, num_key_value_heads=2

@@ -84,6 +84,7 @@ def test_answers_and_charges_are_the_same_together_as_one_by_one(serve, sizes, p
     assert cost_together == cost
 
 
+@pytest.mark.heavy
 def test_a_planted_fault_is_seen(serve, sizes, patient, monkeypatch):
     """Every answer reads on with the token of the first."""
     running = start(serve)

@@ -140,6 +140,7 @@ def test_a_spent_budget_is_one_sentence_and_the_same_as_over_http(serve):
     assert found(call(running, "budget"))["answers_left"] == 0  # there is one corpus
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "given", "sentence"),
     [
@@ -190,6 +191,7 @@ def test_an_engine_that_does_not_answer_is_one_sentence(serve, tiny_model):
     assert found(call(running, "ask", **QUESTION))["stopped_by"] == "unavailable"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("error", [RuntimeError(SECRET), LedgerError(SECRET), KeyError(SECRET)])
 def test_nothing_of_an_error_inside_reaches_anybody(open_server, monkeypatch, caplog, error):
     def fail(*_):
@@ -346,6 +348,7 @@ def token_price(serve):
     return spent(running)[0] / 8
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", ["cancelled", "closed", "deleted"])
 def test_a_call_that_ends_early_pays_for_what_was_released(serve, how):
     price, model, log = token_price(serve), PacedModel(), io.StringIO()

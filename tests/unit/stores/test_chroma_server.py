@@ -106,6 +106,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     return calls
 
 
+@pytest.mark.one_in(2)
 def test_it_finds_what_an_exact_scan_of_everything_finds(corpus: ChromaCollection) -> None:
     vectors = HashingEmbedder().embed([record.text for record in corpus.records()])
     whole = Snapshot(corpus.records(), vectors)
@@ -116,6 +117,7 @@ def test_it_finds_what_an_exact_scan_of_everything_finds(corpus: ChromaCollectio
     assert seen(corpus, {"odd": 1}) == {}
 
 
+@pytest.mark.one_in(2)
 def test_many_questions_at_once_read_it_once(
     corpus: ChromaCollection, address: str, reads: list[None]
 ) -> None:
@@ -213,6 +215,7 @@ def test_what_is_not_there(place: str, cache: Path) -> None:
         ChromaCollection.open("chroma:/nowhere/at/all#nothing", embedder=HashingEmbedder())
 
 
+@pytest.mark.one_in(2)
 def test_the_files_are_the_owners_alone(corpus: ChromaCollection, cache: Path) -> None:
     seen(corpus)
     assert len(ours(cache)) == 3
@@ -221,6 +224,7 @@ def test_the_files_are_the_owners_alone(corpus: ChromaCollection, cache: Path) -
         assert cache.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.one_in(2)
 def test_a_deleted_unit_is_in_no_file(corpus: ChromaCollection, cache: Path, address: str) -> None:
     other = ChromaCollection.open(address, embedder=HashingEmbedder())
     assert len(seen(other)) == len(TEXTS)

@@ -83,7 +83,7 @@ def test_ties_are_there() -> None:
     assert sum(tied) > 150
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.heavy
 def test_a_store_that_drops_a_candidate_is_caught(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_store_that_drops_a_candidate_is_caught(
     assert differing(store, range(10))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.heavy
 def test_a_store_that_is_believed_to_the_last_bit_is_caught(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +102,7 @@ def test_a_store_that_is_believed_to_the_last_bit_is_caught(
     assert differing(store, range(30))
 
 
+@pytest.mark.one_in(2)
 def test_more_rows_are_asked_for_until_there_are_enough_units(store: Store) -> None:
     """One unit has more passages, all nearer than the others', than are looked at first."""
     near, far = fixed([[3, 1] + [0] * 6, [1, 3] + [0] * 6])

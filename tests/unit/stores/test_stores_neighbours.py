@@ -34,6 +34,7 @@ def neighbours() -> list[tuple[Passages, str]]:
     ]
 
 
+@pytest.mark.one_in(2)
 def test_an_arrival_moves_no_score(store: Store) -> None:
     assert [moved(store, *pair) for pair in neighbours()] == [[]] * len(neighbours())
 
@@ -55,6 +56,7 @@ def by_unit(documents: list[Document]) -> dict[str, list[str]]:
     return {unit: [d.text for d in texts] for unit, texts in group_by_unit(documents).items()}
 
 
+@pytest.mark.one_in(2)
 def test_a_threshold_adds_one_and_top_k_displaces_at_most_one(store: Store) -> None:
     for made, unit in neighbours():
         after, before = store(made), store(made.without(unit))

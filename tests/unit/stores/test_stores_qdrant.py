@@ -197,6 +197,7 @@ def test_a_server_is_asked_for_an_exact_search_without_quantised_vectors() -> No
         assert asked.quantization.ignore
 
 
+@pytest.mark.heavy
 def test_a_search_that_is_not_exact_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault."""
     monkeypatch.setattr(qdrant, "_exactly", lambda client: models.SearchParams(exact=False))

@@ -101,6 +101,7 @@ def test_an_arrival_moves_a_token_within_the_charge(others, constants, radius):
     assert 0.05 < max(found) <= claimed
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
 def test_what_is_drawn_follows_the_sum_over_its_parts():
     one, centre = mechanism(1.0), points_of(0.45)[0]

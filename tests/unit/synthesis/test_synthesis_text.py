@@ -95,6 +95,7 @@ class TestNeighbours:
             with_it = distribution(monkeypatch, PLAN, [newcomer, *around], TOKENS)
             assert share_of_charge(with_it, without, text_rho) <= 1 + ROUNDING
 
+    @pytest.mark.heavy
     def test_another_unit_in_its_place_stays_within_twice_the_way(self, monkeypatch):
         """A replacement is a removal and an arrival: distances add, so rho is four times."""
         text_rho = PLAN.rho - PLAN.keys_rho
@@ -173,6 +174,7 @@ class TestPlantedFaults:
         with pytest.raises(AssertionError):
             test_long_records_use_their_cap_and_no_more(monkeypatch)
 
+    @pytest.mark.heavy
     def test_batches_by_order_are_seen(self, monkeypatch):
         """A newcomer that shifts others changes records that it is not in."""
 

@@ -162,6 +162,7 @@ def test_utilities_that_are_not_clipped_are_found(method, monkeypatch):
     assert worst(method) > 2 * EPSILON
 
 
+@pytest.mark.heavy
 @EACH
 def test_features_that_were_computed_in_company_are_found(method):
     assert worst(method, network=CompanyNetwork) > 1.1 * EPSILON

@@ -118,6 +118,7 @@ def test_numbers_that_a_row_can_hold_are_within_the_charge(oddly, others, logpro
         assert 0 <= float(found.ranges(utility, 1.0)[1]) <= utility.range
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("why", ["abort", "error", None, "tool_calls"])
 def test_a_choice_that_is_never_finished_silences_its_expert_alone(oddly, others, why):
     """A public prompt is finished beside it, so what is wrong is this one's own."""
@@ -141,6 +142,7 @@ NUMBERED = st.dictionaries(
 LOGPROBS = ANYTHING | NUMBERED.map(lambda named: {"top_logprobs": [named]})
 
 
+@pytest.mark.heavy
 @settings(max_examples=80, derandomize=True, deadline=None)
 @given(LOGPROBS, LOGPROBS)
 def test_no_reply_moves_another(one, other):

@@ -112,6 +112,7 @@ def test_nothing_is_scored_before_the_question(serve):
         connected.read((), [(1,)], room=3).score([(1,), (2,)])
 
 
+@pytest.mark.heavy
 def test_a_row_has_its_own_bits_in_any_company(serve):
     _, connected = serve()
     connected.context_length = 300
