@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge.answer_file import AnswerFile, Entry, MemoryScope, part_of
-from dpicl_rag.languages.question_slots import same_asked
+from dpicl_rag.languages.question_slots import same_asked, slots_of
 from dpicl_rag.languages.sentences import ends_sentence
 from dpicl_rag.ledger.scope import require_name
 from dpicl_rag.normal_forms import normal_form
@@ -358,9 +358,18 @@ def nearest_rows(
 
 
 def asks_the_same(question: str, earlier: str) -> bool:
-    """Whether two questions agree in kind and slots, or the parts of them that ask. Public."""
-    asked, before = ([one, *shorter_questions(one)] for one in (question, earlier))
+    """Whether two questions agree in kind and slots, or the parts of them that ask. Public.
+
+    "Which town is it in?" asks nothing by itself behind "I want to visit the show room."
+    """
+    asked, before = map(_by_themselves, (question, earlier))
     return any(same_asked(one, other) for one in asked for other in before)
+
+
+def _by_themselves(question: str) -> list[str]:
+    whole = slots_of(question).names_something
+    parts = shorter_questions(question)
+    return [question, *(part for part in parts if not whole or slots_of(part).names_something)]
 
 
 def same_words(question: str) -> str:

@@ -62,7 +62,7 @@ class Language:
         day_times: Words of times that are no weekday and no month.
         generic: Nouns that one wording of a question has and another lacks.
         at_present: Words of a question that an answer to it leaves out.
-        bounds: Words of a time from which, or until which.
+        bounds: Words of a time until which something is so.
         opposites: Pairs of words: who asks for one does not ask for the other.
         abbreviations: Before a point that ends no sentence.
         closing_abbreviations: Before one that ends a sentence where the next word has a capital.

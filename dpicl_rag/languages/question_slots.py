@@ -48,6 +48,11 @@ class QuestionSlots:
     bounds: frozenset[str]
     plain: frozenset[str]
 
+    @property
+    def names_something(self) -> bool:
+        """Whether a noun, a name, a time or a number says what it is about."""
+        return bool(self.firm or self.nouns)
+
     def agree(self, other: QuestionSlots) -> bool:
         """Whether the other asks for the same, in whatever words."""
         return (

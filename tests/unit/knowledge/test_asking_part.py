@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl_rag.knowledge.answer_memory import asking_part, shorter_questions
+from dpicl_rag.knowledge.answer_memory import asking_part, asks_the_same, shorter_questions
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,19 @@ def test_no_text_is_an_error_and_a_part_asks_all_that_it_asks(question):
 )
 def test_shorter_questions(question, shorter):
     assert shorter_questions(question) == shorter
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("When does it open?", "Good morning! When does it open?", True),
+        ("I pass by. When does the pool open?", "A lady asks: When does the pool open?", True),
+        ("I like the pool. Where is it?", "Where is the pool?", True),
+        ("I like the pool. Which town is it in?", "I like the lido. Which town is it in?", False),
+        ("Ich mag das Bad. Wo ist es?", "Ich suche das Lager. Wo ist es?", False),
+        ("Me gusta la piscina. ¿Dónde está?", "Busco la biblioteca. ¿Dónde está?", False),
+    ],
+)
+def test_a_part_that_names_nothing_asks_nothing_by_itself(one, other, same):
+    assert asks_the_same(one, other) == same
+    assert asks_the_same(other, one) == same
