@@ -44,9 +44,9 @@ def whole_question(
 ) -> str:
     """A question that stands by itself.
 
-    A phrase takes its place in the user's last question. Else what the model writes is taken where
-    it can be what was asked, and brings in what was said: see `_says_it`. Else the question is
-    asked as it is.
+    A phrase takes its place in the user's last question, and the one thing that it names that of
+    "it". Else what the model writes is taken where it can be what was asked, and brings in what the
+    user said, or else what was answered: see `_says_it`. Else the question is asked as it is.
 
     Args:
         question: The last question. It comes back as it is where nothing was said before, and
@@ -73,9 +73,14 @@ def whole_question(
     before = _whole(asked, language)
     if before and (whole := filled_in(question, before, language)):
         return whole
-    lines = [_line(speaker, text) for speaker, text in said]
-    found = _read_out(reader, lines, question) if reader else _written(model, lines, question)
-    return found if _says_it(found, question, before, lines, language) else question
+    # What was answered comes last: documents about the thing asked for need not name its answer.
+    every = [_line(speaker, text) for speaker, text in said]
+    users = [_line(speaker, text) for speaker, text in said if speaker.casefold() in _ASKING]
+    for lines in [users, every] if users and users != every else [every]:
+        found = _read_out(reader, lines, question) if reader else _written(model, lines, question)
+        if _says_it(found, question, before, lines, language):
+            return found
+    return question
 
 
 def _whole(asked: Sequence[str], language: Language) -> str:

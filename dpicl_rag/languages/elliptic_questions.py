@@ -1,16 +1,24 @@
 """Elliptic questions: "And at weekends?" after "When does the pool open on weekdays?".
 
 What stands behind "and" is a phrase. It takes the place of the phrase of its kind that the earlier
-question ends with, or stands behind the question where there is none. Where that is not sure,
-nothing is made of it.
+question ends with, or stands behind the question where there is none. "And who cleans it?" asks for
+the pool, the one thing that the earlier question names. Where that is not sure, nothing is made of
+it.
 """
 
 from __future__ import annotations
 
+import re
+
 from dpicl_rag.languages.languages import Language, QuestionKind
+from dpicl_rag.languages.question_slots import noun_places
 
 _LONGEST = 5  # words of a phrase
 _MARKS = " ?!.,¿¡"
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_CLAUSE = frozenset({"to", "that", "if", "when", "whether", "like", "true"})
+_HOUR = re.compile(r"\W*what (?:time|day|date) is it\b", re.IGNORECASE)
+_MANY = re.compile(r"[^s]s", re.IGNORECASE)
 
 
 def filled_in(question: str, before: str, language: Language) -> str | None:
@@ -22,6 +30,8 @@ def filled_in(question: str, before: str, language: Language) -> str | None:
         language: Of both.
     """
     bare = language.without_conjunction(question)
+    if named := _with_its_thing(bare, before, language):
+        return named
     phrase, earlier = bare.strip(_MARKS).split(), before.rstrip(" ?!.").split()
     if bare == question or not 0 < len(phrase) <= _LONGEST or not earlier or "?" not in before:
         return None
@@ -42,6 +52,54 @@ def filled_in(question: str, before: str, language: Language) -> str | None:
         return None
     end = before.rstrip()[len(before.rstrip(" ?!.")) :]
     return " ".join([*kept, *phrase]) + end if len(kept) > 1 else None
+
+
+def _with_its_thing(question: str, before: str, language: Language) -> str | None:
+    """The question with the thing of the one before in the place of its pronoun."""
+    words = list(_WORD.finditer(question))
+    at = [n for n, word in enumerate(words) if word.group().casefold() in language.pronouns]
+    # "Is it possible to swim?" asks for no thing, nor does "What time is it?".
+    behind = {word.group().casefold() for word in words[at[0] + 1 :]} if at else set()
+    if len(at) != 1 or len(words) < 3 or behind & _CLAUSE or _HOUR.match(question):
+        return None
+    thing = _thing_of(before, language)
+    said = language.content_words(question)
+    if thing is None or said & language.content_words(thing) or _MANY.fullmatch(thing[-2:]):
+        return None
+    begin, end = words[at[0]].span()
+    whole = f"{question[:begin]}{thing}{question[end:]}"
+    return whole[:1].upper() + whole[1:]
+
+
+def _thing_of(question: str, language: Language) -> str | None:
+    """The one thing that a question names: "the fee for a new key". None where it names more."""
+    words = list(_WORD.finditer(question))
+    folded = [word.group().casefold() for word in words]
+    nouns = noun_places(language, folded)
+    things = [
+        run for run in _runs(sorted(nouns)) if not all(language.is_time(folded[at]) for at in run)
+    ]
+    if not things:
+        return None
+    first, last = things[0][0] - 1, things[0][-1]
+    if folded[first] not in language.determiners or folded[first - 1] in language.prepositions:
+        return None
+    for run in things[1:]:  # "for a new key", and nothing else
+        between = folded[last + 1 : run[0]]
+        if between[:1] not in (["of"], ["for"]) or not language.determiners.issuperset(between[1:]):
+            return None
+        last = run[-1]
+    return question[words[first].start() : words[last].end()]
+
+
+def _runs(places: list[int]) -> list[list[int]]:
+    runs: list[list[int]] = []
+    for at in places:
+        if runs and runs[-1][-1] == at - 1:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    return runs
 
 
 def _time_at_end(words: list[str], language: Language) -> int:

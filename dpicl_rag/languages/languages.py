@@ -60,6 +60,8 @@ class Language:
         determiners: Words that stand before a noun.
         auxiliaries: Verbs that say nothing by themselves.
         day_times: Words of times that are no weekday and no month.
+        pronouns: Words for a thing that was named before; none of a language whose words for it
+            are those for persons, too.
         generic: Nouns that one wording of a question has and another lacks.
         at_present: Words of a question that an answer to it leaves out.
         bounds: Words of a time until which something is so.
@@ -82,6 +84,7 @@ class Language:
     determiners: frozenset[str]
     auxiliaries: frozenset[str]
     day_times: frozenset[str]
+    pronouns: frozenset[str]
     generic: frozenset[str]
     at_present: frozenset[str]
     bounds: frozenset[str]
@@ -329,6 +332,7 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         determiners=frozenset(data["determiners"].split()),
         auxiliaries=frozenset(data["auxiliaries"].split()),
         day_times=frozenset(data["day_times"].split()),
+        pronouns=frozenset(data.get("pronouns", "").split()),
         generic=frozenset(data["generic"].split()),
         at_present=frozenset(data["at_present"].split()),
         bounds=frozenset(data["bounds"].split()),

@@ -103,7 +103,7 @@ def slots_of(question: str) -> QuestionSlots:
     kind = language.kind(question)
     said = {at for at, word in enumerate(folded) if _says_something(language, word)}
     firm = {at for at in said if _is_firm(language, words, at)}
-    nouns = _noun_places(language, folded, said) - firm
+    nouns = noun_places(language, folded) - firm
 
     def stems(places: set[int]) -> frozenset[str]:
         return frozenset(language.stem(folded[at]) for at in places)
@@ -126,13 +126,14 @@ def _is_firm(language: Language, words: list[str], at: int) -> bool:
     return name or has_digit(word) or language.is_time(word.casefold())
 
 
-def _noun_places(language: Language, folded: list[str], said: set[int]) -> set[int]:
-    """Places of nouns, and of what stands before them: "the new pool".
+def noun_places(language: Language, folded: list[str]) -> set[int]:
+    """Places of nouns among words in small letters, and of what stands before them: "new pool".
 
     They stand behind a preposition or a determiner. The last of several is a verb where another
     determiner follows ("the auditor wants a"), or an auxiliary leads ("does the pool open").
     """
     leading = language.prepositions | language.determiners
+    said = {at for at, word in enumerate(folded) if _says_something(language, word)}
     places = set[int]()
     at = 1
     while at < len(folded):
