@@ -59,7 +59,7 @@ def test_the_follow_up_of_the_document_is_asked_whole(tiny_model, capsys):
     exec(program, {"llm": llm, "corpus": ["The canteen opens at 11."] * 3})
     whole, brief = capsys.readouterr().out.splitlines()
     assert whole.startswith("When does the canteen open on Fridays? ")
-    assert brief == "Who runs it?"
+    assert brief == "Who runs the canteen?"
 
 
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"--[a-z][a-z-]+", TEXT))))
