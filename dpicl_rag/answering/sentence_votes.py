@@ -51,9 +51,6 @@ class VoteReader:
         shown: Words of worked examples: who says nothing else has no vote.
         silent: Whether an expert says so itself where its document does not tell. Else only those
             have a vote whose document has words of the question.
-
-    Attributes:
-        end: Where a sentence ends.
     """
 
     def __init__(

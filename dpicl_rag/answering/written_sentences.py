@@ -69,12 +69,7 @@ def says_no_more(sentence: str, question: str, keys: Sequence[str]) -> bool:
 
 
 def counts_in_words(parts: Sequence[AgreedPart], question: str) -> str:
-    """A fixed sentence of the counts that were released with parts; empty without parts.
-
-    Args:
-        parts: Of an answer.
-        question: Says the language.
-    """
+    """A fixed sentence of the counts that were released with parts; empty without parts."""
     prose = prose_for(question)
     counts = [(part.text, part.estimate) for part in parts if part.estimate is not None]
     if counts:

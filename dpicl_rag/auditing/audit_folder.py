@@ -34,11 +34,7 @@ def identity(documents: Sequence[Document], *rest: object) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AuditFolder:
-    """The folder of a report. As private as the documents it is about.
-
-    Attributes:
-        path: The folder.
-    """
+    """The folder of a report. As private as the documents it is about."""
 
     path: Path
 
@@ -51,11 +47,7 @@ class AuditFolder:
         return (self.path / _UNFINISHED).exists()
 
     def go_on(self, of: str) -> AuditReport:
-        """Parts that an audit of the same identity has found; those of another one are deleted.
-
-        Args:
-            of: The `identity`.
-        """
+        """Parts that an audit of the same identity has found; those of another one are deleted."""
         from pydantic import TypeAdapter
 
         from dpicl_rag.auditing.audit_report import AuditReport
@@ -74,10 +66,6 @@ class AuditFolder:
 
     def keep(self, report: AuditReport, of: str) -> list[Path]:
         """Write what was found so far. A kill at any instant leaves every file whole.
-
-        Args:
-            report: With the parts that have ended.
-            of: The `identity`.
 
         Returns:
             The files to look at.

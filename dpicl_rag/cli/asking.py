@@ -160,12 +160,7 @@ def opened_reader(
 
 
 def rehearse(model: LanguageModel, *, quiet: bool) -> None:
-    """Rehearse a model where it is new here, with a bar: that takes minutes, once.
-
-    Args:
-        model: Reads public documents.
-        quiet: Show no bar.
-    """
+    """Rehearse a model where it is new here, with a bar: that takes minutes, once."""
     from dpicl_rag.rehearsal import rehearsal_of
 
     with console.Bar("Rehearsing the model, once", quiet=quiet, counts=True) as bar:

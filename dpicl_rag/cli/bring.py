@@ -151,16 +151,7 @@ def ingest_mail(
     create: Callable[[], Corpus],
     warm: Callable[[Corpus], int] | None,
 ) -> None:
-    """Read mail on servers into a corpus, and follow it from now on.
-
-    Args:
-        addresses: Of mailboxes.
-        how: Options.
-        access: Options.
-        unit: The privacy unit.
-        create: Makes or opens the corpus, once a server has let us in.
-        warm: Lets the language model read the documents.
-    """
+    """Read mail on servers into a corpus, and follow it from now on."""
     from dpicl_rag.following.mail_account import accounts_of
 
     first, *others = accounts_of(addresses, unit)

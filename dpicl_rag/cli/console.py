@@ -72,9 +72,6 @@ def reported(interrupted: str = "interrupted") -> Callable[[Callable[P, T]], Cal
 
     Errors of this library end with status 1, an interrupt with 130. Of any other exception only
     the type is named: its message may quote a private text.
-
-    Args:
-        interrupted: What Ctrl-C is answered with.
     """
 
     def wrap(command: Callable[P, T]) -> Callable[P, T]:

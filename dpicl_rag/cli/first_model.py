@@ -24,10 +24,6 @@ def chosen_model(named: str | None, *, asks: bool) -> str | None:
 
     They are asked once. A yes is kept in the settings file, where it can be changed, and a no in
     the user's cache folder.
-
-    Args:
-        named: By an option, the environment or the settings file.
-        asks: Whether the command may ask.
     """
     there = asks and sys.stdin.isatty() and sys.stderr.isatty()
     if named is not None or not there or _declined().exists():

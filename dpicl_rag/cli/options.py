@@ -22,12 +22,7 @@ ENVIRONMENT = {name: f"DPICL_RAG_{name.upper()}" for name in ("epsilon", "delta"
 
 @dataclass(frozen=True, slots=True)
 class FieldOptions:
-    """Fields of a model as options; a command is handed those that were given, by name.
-
-    Attributes:
-        model: Has the fields.
-        names: Of those that are options.
-    """
+    """Fields of a model as options; a command is handed those that were given, by name."""
 
     model: type[BaseModel]
     names: tuple[str, ...]
@@ -52,12 +47,7 @@ class FieldOptions:
 
 
 def option(name: str, field: FieldInfo) -> Any:
-    """The option of a field.
-
-    Args:
-        name: Of the field.
-        field: Has the help, the range and the default.
-    """
+    """The option of a field."""
     shown = (
         False
         if field.default in (None, False)

@@ -144,12 +144,7 @@ class SettingsFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ChosenSettings:
-    """The settings file of one command line.
-
-    Attributes:
-        path: Where it is, or would be.
-        settings: What it says.
-    """
+    """The settings file of one command line."""
 
     path: Path
     settings: SettingsFile
@@ -189,12 +184,7 @@ def own_path() -> Path:
 
 
 def defaults_of(settings: SettingsFile, group: Any) -> dict[str, Any]:
-    """Defaults for the commands of a group, as contexts take them (``default_map``).
-
-    Args:
-        settings: The file.
-        group: Typer's, with all commands.
-    """
+    """Defaults for the commands of a group, as contexts take them (``default_map``)."""
     given = settings.model_dump(exclude_none=True, exclude={"corpora"})
     found: dict[str, Any] = {}
     for path, setting, parameter in _parameters(group):

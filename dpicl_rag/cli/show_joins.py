@@ -33,12 +33,7 @@ def view(join: Join) -> dict[str, Any]:
 
 
 def lines(join: Join, titles: Mapping[str, str] | None = None) -> list[str]:
-    """A join in words.
-
-    Args:
-        join: The join.
-        titles: What a unit is about, where that is known.
-    """
+    """A join in words."""
     units = (join.unit, *join.parts)
     shown = [f"  unit {unit}{_quoted((titles or {}).get(unit, ''))}" for unit in units[:_SHOWN]]
     left = len(units) - len(shown)
@@ -93,14 +88,7 @@ def asking(
     yes: bool,
     before: Callable[[], None] = lambda: None,
 ) -> Ingested:
-    """Add documents, and ask about those that would make many units one.
-
-    Args:
-        add: Adds them, joins allowed or not.
-        opened: The corpus.
-        yes: Ask nobody.
-        before: Called before the question.
-    """
+    """Add documents, and ask about those that would make many units one."""
     added = add("allow" if yes else "ask")
     if added.withheld:
         before()

@@ -211,10 +211,6 @@ class Corpus(ExactSource):
         By which keys its units were known is kept: a unit that comes back is who it was. What was
         spent is the ledger's.
 
-        Args:
-            name: Of the corpus.
-            path: As for `create`.
-
         Raises:
             CorpusError: There is none of this name.
         """

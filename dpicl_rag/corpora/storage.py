@@ -45,13 +45,7 @@ class ChangedError(Exception):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CorpusState(Private):
-    """The rows of a corpus, as they were at one moment. Private.
-
-    Attributes:
-        version: Of the corpus.
-        file: Which file that was.
-        rows: The rows.
-    """
+    """The rows of a corpus, as they were at one moment. Private."""
 
     version: int
     file: tuple[int, int]
@@ -64,9 +58,6 @@ class CorpusState(Private):
 
 class Storage:
     """A corpus's files. Threads and processes may share them.
-
-    Args:
-        path: The SQLite file; it is there.
 
     Raises:
         CorpusError: It cannot be used.
@@ -144,12 +135,7 @@ class Storage:
         documents: Iterable[Embedded],
         also: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
-        """Add documents with their vectors, in one transaction.
-
-        Args:
-            documents: The documents.
-            also: What else is written with them, all of it or nothing.
-        """
+        """Add documents with their vectors, in one transaction."""
         documents = list(documents)
 
         def work(connection: sqlite3.Connection) -> None:

@@ -86,10 +86,6 @@ def is_address(source: str) -> bool:
 def accounts_of(addresses: Sequence[str], unit: str | None = None) -> list[MailAccount]:
     """The accounts that addresses name, each with all of its folders.
 
-    Args:
-        addresses: Of mailboxes.
-        unit: The privacy unit of the mail.
-
     Raises:
         ConfigurationError: One is no such address, would go unencrypted, or has a password in it.
             The message repeats nothing of it.

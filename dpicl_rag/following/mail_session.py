@@ -55,14 +55,6 @@ class Header(Private):
 class MailSession(Private):
     """An open session; a context manager.
 
-    Attributes:
-        account: The account.
-
-    Args:
-        account: The account.
-        credential: What opens it.
-        ca_file: Certificates to trust in place of the system's.
-
     Raises:
         LoaderError: The server cannot be reached or is not trusted, or refuses the credential.
         MissingDependencyError: IMAPClient is not installed.

@@ -154,12 +154,7 @@ class ProbeResults:
         self._lock = threading.Lock()
 
     def holds(self, key: str, attempt: Callable[[], bool]) -> bool:
-        """Truth of a statement, tried at most once.
-
-        Args:
-            key: Everything that it depends on.
-            attempt: Tries it.
-        """
+        """Truth of a statement, tried at most once."""
         with self._lock:
             if key not in self._known:
                 file = self._folder and self._folder / hashlib.sha256(key.encode()).hexdigest()

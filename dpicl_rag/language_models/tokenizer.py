@@ -195,9 +195,6 @@ def plain_reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], list[int
     marked as special, it is a switch on a backend that threads share, and a Unigram model, or one
     whose pieces are whole words, finds control tokens among its ordinary pieces.
 
-    Args:
-        tokenizer: Stays as it is.
-
     Raises:
         ModelError: A text could cause an error or spell a control token. It is raised here, where
             no document is at hand.

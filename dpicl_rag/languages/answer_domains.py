@@ -20,10 +20,6 @@ def answer_domain(kind: QuestionKind, language: Language) -> tuple[tuple[str, ..
     """All answers of a kind in groups, the likelier ones first; none where they have no list.
 
     People write most times in tens and quarters of an hour. "8:07" is in the second group.
-
-    Args:
-        kind: Of answer.
-        language: Of the question.
     """
     match kind:
         case QuestionKind.YES_OR_NO:

@@ -14,12 +14,7 @@ def has_digit(word: str) -> bool:
 
 
 def in_digits(text: str, language: str) -> str:
-    """The text with its numbers in digits.
-
-    Args:
-        text: Any.
-        language: Its code, see `Language`.
-    """
+    """The text with its numbers in digits."""
     from text_to_num import alpha2digit
 
     return "".join(alpha2digit(piece, language) for piece in _PIECE.findall(text))

@@ -21,9 +21,6 @@ def without_sender(text: str) -> str:
     """A mail without its fields of sender and time, and without the signature under it.
 
     What has no sentence stays as it is: a record, a row of a table.
-
-    Args:
-        text: One passage of a unit.
     """
     paragraphs = _PARAGRAPHS.split(text.rstrip())
     if not any(map(_says, paragraphs)):

@@ -12,11 +12,6 @@ def yes_or_no(said: Sequence[str], asked: Set[str], language: Language) -> Itera
 
     "The sauna is closed until May." denies "Is the sauna open now?", as it says the opposite. A
     sentence with a negation is neither: what it denies is not looked for.
-
-    Args:
-        said: Words of the answer in small letters.
-        asked: Those of the question.
-        language: Of the question.
     """
     if said and said[0] in language.yes | language.no:
         yield said[0].capitalize()

@@ -166,10 +166,6 @@ def records_of_framework(
 ) -> tuple[object, Iterator[RecordOrSkipped] | None]:
     """The records of documents that were handed over in the place of paths.
 
-    Args:
-        items: What ``load`` was given.
-        options: As in ``load``.
-
     Returns:
         What was given, whole again where its first item was looked at; and the records, None where
         these are no documents of a framework.

@@ -41,11 +41,6 @@ def with_units(
 ) -> tuple[list[Document | Skipped], tuple[tuple[str, str], ...]]:
     """The records of a load as documents with privacy units, or why there is none of one.
 
-    Args:
-        entries: All that was read.
-        unit: As for ``load``.
-        joins: As for ``load``.
-
     Returns:
         The documents, in their order; and where messages stand that subjects alone made one unit.
     """

@@ -82,12 +82,7 @@ def _holds(test: Callable[..., bool], **options: bool) -> bool:
 
 
 def _entry(entry: os.DirEntry[str], parts: tuple[str, ...]) -> Document | Skipped:
-    """A file as a document.
-
-    Args:
-        entry: The file.
-        parts: Its path inside the folder of all images.
-    """
+    """A file as a document."""
     if _holds(entry.is_symlink):
         return Skipped(_shown(parts), LINK)
     file = Path(entry.path)

@@ -336,10 +336,6 @@ def _with_column(entries: list[RecordOrSkipped], name: str, reason: str) -> list
 def framework_documents_as_ours(items: Iterable[Any], unit: str | None) -> Iterator[Any]:
     """Documents of frameworks as `load` makes them, for a corpus; other items as they are.
 
-    Args:
-        items: What was handed over.
-        unit: As for `load`.
-
     Raises:
         ConfigurationError: A document has no text or no value for the unit, or no unit was named;
             or one was, for documents that have theirs.

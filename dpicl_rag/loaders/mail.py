@@ -111,13 +111,7 @@ def parse_mail(raw: bytes, unit: str | None) -> ParsedMail:
 
 
 def record_of_mail(parsed: ParsedMail, position: str, options: Options) -> Record:
-    """A record of a message; the texts of its attachments stand behind its own.
-
-    Args:
-        parsed: The message.
-        position: Where it stands, for the report.
-        options: With what converts attachments.
-    """
+    """A record of a message; the texts of its attachments stand behind its own."""
     if parsed.is_spam and not options.spam:
         raise UnreadableError(SPAM)
     attached, unread = read_attachments(parsed.attachments, options)

@@ -86,14 +86,7 @@ _UNREAD = {
 
 
 class MailPart(Message):
-    """A message or a part of one.
-
-    Args:
-        policy: As for its base.
-
-    Attributes:
-        depth: How many parts it is in.
-    """
+    """A message or a part of one."""
 
     def __init__(self, policy: Policy = compat32) -> None:
         super().__init__(policy)
@@ -201,10 +194,6 @@ def read_attachments(
     attachments: Iterable[Attached], options: Options
 ) -> tuple[list[str], tuple[Skipped, ...]]:
     """The texts of the attachments of a message.
-
-    Args:
-        attachments: In their order.
-        options: With what converts files.
 
     Returns:
         A text for each, with its name; and those that have none, by their numbers. Their names are

@@ -52,11 +52,7 @@ _lock = Lock()
 
 @contextmanager
 def parser(while_waiting: Callable[[], None]) -> Iterator[Conversions | None]:
-    """A child that parses, for one load; None where processes cannot fork.
-
-    Args:
-        while_waiting: See `Conversions`.
-    """
+    """A child that parses, for one load; None where processes cannot fork."""
     if not hasattr(os, "fork"):
         yield None
         return

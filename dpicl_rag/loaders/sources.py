@@ -189,9 +189,6 @@ def _unreadable(errors: list[OSError], path: Path) -> Iterator[Skipped]:
 def existing_paths(paths_given: object) -> list[Path]:
     """Paths that are there, in the order given.
 
-    Args:
-        paths_given: A path, or several.
-
     Raises:
         LoaderError: One does not exist or cannot be read, or lies in another: what is read twice
             would be two units.

@@ -57,11 +57,6 @@ _PAIRS = {b"]": b"[", b"}": b"{"}
 def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a table whose first row names the columns and shows the delimiter.
 
-    Args:
-        stream: The table, decompressed.
-        prefix: Put before each position.
-        options: As in ``load``.
-
     Yields:
         A record for each row that is not blank, or why there is none. A row with fewer fields than
         columns has empty ones; one with more is skipped, for it is likely cut in the wrong places.

@@ -155,11 +155,6 @@ def _persons_in(rows: Sequence[SheetRow]) -> Sequence[str]:
 def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a spreadsheet whose sheets are tables: the first row of each names its columns.
 
-    Args:
-        stream: The file.
-        prefix: Put before each position.
-        options: As in ``load``.
-
     Yields:
         A record for each row that is not blank, or why there is none.
 

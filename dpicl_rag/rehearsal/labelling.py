@@ -105,10 +105,6 @@ _Said = tuple[tuple[int, int], tuple[int, int]]
 def rehearse_labelling(model: LanguageModel, on_progress: Progress | None = None) -> Labelling:
     """Ask a model; see `labelling_of`, which keeps what comes of it.
 
-    Args:
-        model: Any.
-        on_progress: Called with how many sets of labels are said, and how many there are.
-
     Raises:
         EngineUnavailableError: The engine does not answer.
     """

@@ -67,13 +67,7 @@ def _items() -> Iterator[RehearsalItem]:
 
 @dataclass(frozen=True, slots=True)
 class YesOrNoQuestion:
-    """A question, and the public documents that it is asked of.
-
-    Attributes:
-        text: The question.
-        yes: Names of the documents that say yes.
-        no: Of those that say no.
-    """
+    """A question, and the public documents that it is asked of."""
 
     text: str
     yes: tuple[str, ...]
@@ -121,12 +115,7 @@ def yes_or_no_items_version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelSet:
-    """A question, its labels, and the public documents that it is asked of.
-
-    Attributes:
-        question: What is asked.
-        fitting: Of each label, names of the documents that it fits.
-    """
+    """A question, its labels, and the public documents that it is asked of."""
 
     question: str
     fitting: dict[str, tuple[str, ...]]

@@ -1,6 +1,7 @@
 """Rehearsal: how well a model answers from public documents, and whether it can say nothing.
 
-It answers as experts do, each from its document alone."""
+It answers as experts do, each from its document alone.
+"""
 
 from __future__ import annotations
 

@@ -237,10 +237,6 @@ class _Judged:
 def rehearse_yes_or_no(model: LanguageModel, on_progress: Progress | None = None) -> YesOrNo:
     """Ask a model; see `yes_or_no_of`, which keeps what comes of it.
 
-    Args:
-        model: Any.
-        on_progress: Called with how many questions are answered, and how many there are.
-
     Raises:
         EngineUnavailableError: The engine does not answer.
     """
@@ -256,13 +252,7 @@ def with_small_cache(model: LanguageModel) -> LanguageModel:
 
 
 class QuestionsInForms(Generic[Q, A]):
-    """Questions: a part in every form, the others in the form that is chosen by that.
-
-    Args:
-        questions: All of them.
-        ask: Asks one in a form.
-        on_progress: Called with how many are answered, and how many there are.
-    """
+    """Questions: a part in every form, the others in the form that is chosen by that."""
 
     def __init__(
         self, questions: Sequence[Q], ask: Callable[[Form, Q], A], on_progress: Progress | None

@@ -119,9 +119,6 @@ class DrainingServer(uvicorn.Server):
     def run_until_stopped(self, on_start: Callable[[str], None]) -> None:
         """Serve until a signal comes.
 
-        Args:
-            on_start: Called with the address when questions are taken.
-
         Raises:
             ConfigurationError: The address is taken, or not this machine's.
         """

@@ -193,13 +193,7 @@ class Service:
         return llm.begin(request, documents, on_progress=on_progress)
 
     def run(self, name: str, caller: Caller, request: Request) -> ReleasedNumbers:
-        """Count units. What it raises has spent nothing.
-
-        Args:
-            name: The corpus.
-            caller: Who asks.
-            request: A count, a tally or a survey.
-        """
+        """Count units. What it raises has spent nothing."""
         served = self.counted_corpus(name, caller)
         if isinstance(served.documents, Bundle):
             if (bought := published_count(served.documents, request)) is None:
@@ -228,13 +222,7 @@ class Service:
         )
 
     def remembered(self, name: str, caller: Caller, most: int) -> list[Entry]:
-        """Answers released to this caller of a corpus, the newest first.
-
-        Args:
-            name: The corpus.
-            caller: Who asks.
-            most: How many.
-        """
+        """Answers released to this caller of a corpus, the newest first."""
         self.corpus(name, caller)
         if self._memory is None or not self._memory.exists():  # reading makes no file
             return []

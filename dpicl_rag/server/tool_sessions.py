@@ -35,13 +35,7 @@ _AT_ONCE = 1024  # of all keys
 
 @dataclass(eq=False, slots=True)
 class _Opening:
-    """A request that may open a session, and counts as one until then.
-
-    Attributes:
-        key: Who asks.
-        opened: Whether a session has begun.
-        ended: Whether the request has been answered.
-    """
+    """A request that may open a session, and counts as one until then."""
 
     key: str
     opened: bool = False
@@ -52,11 +46,7 @@ _opening: ContextVar[_Opening] = ContextVar("_opening")
 
 
 class ToolSessions:
-    """The tools over streamable HTTP.
-
-    Args:
-        tools: What is called.
-    """
+    """The tools over streamable HTTP."""
 
     def __init__(self, tools: Tools) -> None:
         # Answers end by themselves when the server goes down: at their next token, and told.

@@ -44,12 +44,7 @@ def scope_view(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
 
 
 def plan_view(request: Request, plan: Plan[Any]) -> dict[str, Any]:
-    """What is done with a request, and what it costs at most. Small talk is free.
-
-    Args:
-        request: With its kind.
-        plan: Of it.
-    """
+    """What is done with a request, and what it costs at most. Small talk is free."""
     kind, drawn = request.kind, plan.mechanism
     free = kind == "answer" and is_small_talk(request.asked())
     cost = {name: 0.0 if free else getattr(plan, name) for name in ("epsilon", "delta", "rho")}

@@ -111,10 +111,6 @@ def adopt(address: str, unit_field: str | None = None, ledger: Ledger | None = N
 def release(address: str, ledger: Ledger | None = None) -> str | None:
     """Take back what is on record as the unit of a collection, and give it back.
 
-    Args:
-        address: See `CollectionAddress`.
-        ledger: Knows what was paid for, if there is one.
-
     Raises:
         CorpusError: Answers were paid for by it: under another, who has spent would begin anew.
     """

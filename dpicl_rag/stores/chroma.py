@@ -174,11 +174,6 @@ class ChromaCollection(ExactSource):
     ) -> ChromaCollection:
         """A collection by its address.
 
-        Args:
-            address: See `CollectionAddress`.
-            embedder: As for the class.
-            refresh: As for the class.
-
         Raises:
             CorpusError: There is no such collection, or its unit is neither on record nor in the
                 address.

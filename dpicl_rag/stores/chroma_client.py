@@ -32,13 +32,7 @@ _FOLDERS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 @dataclass(frozen=True, slots=True)
 class ChromaAddress:
-    """The address of a Chroma server.
-
-    Attributes:
-        scheme: ``http`` or ``https``.
-        host: A name or a number.
-        port: Of the host.
-    """
+    """The address of a Chroma server."""
 
     scheme: str
     host: str
@@ -117,9 +111,6 @@ def disconnect(client: ClientAPI) -> None:
 @contextmanager
 def opened(place: str | Path) -> Iterator[ClientAPI]:
     """A client of a folder or a server, from the files or the server as they are now.
-
-    Args:
-        place: A folder that is there, or the address of a server.
 
     Raises:
         CorpusError: No server answers, or there is no such folder.

@@ -184,9 +184,6 @@ def load_processor(model: str | Path) -> Any:
     Where it cannot be loaded for want of a package, the model's own processor of pictures and text
     is loaded without the part for videos. It prepares pictures in the same way.
 
-    Args:
-        model: The folder or the Hugging Face id.
-
     Raises:
         MissingDependencyError: What prepares its pictures needs a package too.
         OSError: There is no such model.

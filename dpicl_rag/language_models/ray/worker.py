@@ -136,10 +136,6 @@ class Worker:
     def run(self, rows: int, first: bytes) -> bytes:
         """Answer a request.
 
-        Args:
-            rows: Which rows it is about.
-            first: Its first part.
-
         Returns:
             The first part of the reply.
         """
@@ -197,11 +193,7 @@ class UnknownRowsError(Exception):
 
 
 class ModelShare:
-    """Rows of one process, brought to where a request has them.
-
-    Args:
-        model: A language model of this process.
-    """
+    """Rows of one process, brought to where a request has them."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model

@@ -184,10 +184,6 @@ def conversation(
 ) -> tuple[str | None, tuple[Turn, ...], str]:
     """System instruction, the turns before the question, and the question.
 
-    Args:
-        messages: In their order.
-        param: The field that they stand in.
-
     Raises:
         Refusal: The last turn is not a user's, or says nothing.
     """
