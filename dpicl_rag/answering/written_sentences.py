@@ -8,6 +8,7 @@ question round.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -81,3 +82,31 @@ def with_counts(answer: PrivateAnswer, question: str) -> PrivateAnswer:
     """The same with the counts of its parts in words."""
     told = counts_in_words(answer.parts, question)
     return replace(answer, text=f"{answer.text} {told}") if told else answer
+
+
+_WORD = re.compile(r"[^\W_]+")
+_OR = frozenset(("or", "oder", "ou", "o", "oppure"))
+
+
+def only_repeats(question: str, answer: str, examples: str = "") -> bool:
+    """True of an answer without a word that the question lacks, and without yes or no.
+
+    Who asks "Is it red or blue?" is answered in its words. An answer that begins with a worked
+    example repeats that.
+
+    Args:
+        question: Public text.
+        answer: What was released.
+        examples: Answers that the prompt showed.
+    """
+    language = language_of(question)
+    words = _WORD.findall(answer.casefold())
+    if _OR.intersection(_WORD.findall(question.casefold())):
+        return False
+    if language.yes.intersection(words) or language.no.intersection(words):
+        return False
+    asked, shown = language.content_words(question), language.content_words(examples)
+    begins = language.content_words(first_sentence(answer))
+    if (news := begins - asked) and news <= shown:
+        return True
+    return language.content_words(answer) <= asked

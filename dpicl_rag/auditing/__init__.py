@@ -17,8 +17,7 @@ if TYPE_CHECKING:
         audit_agreement,
         audit_extraction,
     )
-    from dpicl_rag.auditing.audit_folder import AuditFolder
-    from dpicl_rag.auditing.audit_report import AuditReport
+    from dpicl_rag.auditing.audit_report import AuditFolder, AuditReport
     from dpicl_rag.auditing.canaries import (
         CanaryAudit,
         audit_canary,
@@ -36,8 +35,7 @@ __getattr__, __dir__ = importing(
     __name__,
     {
         "attacks": "AgreementAudit ExtractionAudit audit_agreement audit_extraction",
-        "audit_folder": "AuditFolder",
-        "audit_report": "AuditReport",
+        "audit_report": "AuditFolder AuditReport",
         "canaries": "CanaryAudit audit_canary epsilon_lower_bound worst_canary",
         "channels": "ChannelAudit audit_channels",
         "near_ties": "NearTieAudit audit_near_ties",

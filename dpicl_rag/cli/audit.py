@@ -108,7 +108,7 @@ def audit(
         )
     sample, around = _sample(documents, units), _sample(documents, canary_units)
     from dpicl_rag import __version__, auditing
-    from dpicl_rag.auditing.audit_folder import identity
+    from dpicl_rag.auditing.audit_report import identity
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 

@@ -18,6 +18,7 @@ from dpicl_rag.languages.answer_domains import (
     day_form,
     time_form,
     weekday_form,
+    yes_or_no,
 )
 from dpicl_rag.languages.languages import (
     Language,
@@ -27,7 +28,6 @@ from dpicl_rag.languages.languages import (
     languages,
 )
 from dpicl_rag.languages.numbers_in_words import has_digit, in_digits
-from dpicl_rag.languages.yes_or_no_answers import yes_or_no
 from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")

@@ -24,7 +24,7 @@ from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.routers import ROUTERS
 from dpicl_rag.server.routers.upload_endpoints import FORM_BYTES, UPLOAD_PATH
 from dpicl_rag.server.service import Service
-from dpicl_rag.server.tool_sessions import ToolSessions
+from dpicl_rag.server.tool_server import ToolSessions
 from dpicl_rag.server.tools import Tools
 from dpicl_rag.server.uploads import Uploads
 

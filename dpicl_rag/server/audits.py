@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpicl_rag.auditing.audit_folder import FIGURES, PLOT, REPORT, AuditFolder
+from dpicl_rag.auditing.audit_report import FIGURES, PLOT, REPORT, AuditFolder
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.server.child_command import own_command, run_command
 from dpicl_rag.server.jobs import Job

@@ -18,7 +18,7 @@ from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_log import Exchange, RequestLog
 from dpicl_rag.server.service import Service
-from dpicl_rag.server.tool_sessions import ToolSessions
+from dpicl_rag.server.tool_server import ToolSessions
 from dpicl_rag.server.uploads import Uploads
 
 
