@@ -195,7 +195,7 @@ def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
     """One line on what a result cost."""
     spent = f"spent: epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.4g}"
     note = "" if recorded else " (not recorded)"
-    console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)
+    console.show(f"{spent}{note}{end}", style="dim")
 
 
 def print_plan(
@@ -211,11 +211,9 @@ def print_plan(
     if as_json:
         console.write_json({**(kind or {}), **plan.as_dict()})
         return
-    from rich.table import Table
-
-    table = Table("", "rho", "", box=None)
+    table = console.table("", "rho", "", box=None)
     for row in plan.rows():
         table.add_row(*row)
     console.stdout().print(table)
     for note in plan.notes():
-        console.stdout().print(note, style="dim", soft_wrap=True)
+        console.show(note, style="dim")

@@ -186,7 +186,7 @@ def probe_reader(
     if as_json:
         console.write_json({"equal": equal, "calls": calls})
     else:
-        console.stdout().print(_EQUAL.format(calls) if equal else _MOVED, soft_wrap=True)
+        console.show(_EQUAL.format(calls) if equal else _MOVED)
     if not equal:
         raise typer.Exit(1)
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from dpicl_rag.cli import console, data_folder, show_joins
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.adding import Ingested
     from dpicl_rag.corpora.holdings import Held
@@ -185,15 +183,22 @@ def show(
             }
         )
         return
-    out = console.stdout()
     for one in brought:
-        out.print(console.printable(one.source), soft_wrap=True)
-        out.print(_table(one))
-        skipped = [f"{item.position}: {item.reason}" for item in one.skipped[:_SKIPPED]]
-        for line in skipped:
-            out.print(console.printable(f"  {line}"), soft_wrap=True)
-        if len(one.skipped) > len(skipped):
-            out.print(f"  and {len(one.skipped) - len(skipped):,} more; --json names them all")
+        console.show(one.source)
+        console.show_counts(
+            {
+                "there now": one.there,
+                "  known before": one.known,
+                "read": one.read,
+                "  skipped": len(one.skipped),
+                "passages embedded": one.passages,
+                "gone there, deleted here": one.deleted,
+            }
+        )
+        for item in one.skipped[:_SKIPPED]:
+            console.show(f"  {item.position}: {item.reason}")
+        if (left := len(one.skipped) - _SKIPPED) > 0:
+            console.show(f"  and {left:,} more; --json names them all")
         show_joins.show(one.joins)
         show_joins.show_withheld(one.withheld)
 
@@ -210,23 +215,3 @@ def _view(brought: Brought) -> dict[str, Any]:
         "joins": [show_joins.view(join) for join in brought.joins],
         "withheld": [show_joins.view(join) for join in brought.withheld],
     }
-
-
-def _table(brought: Brought) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    rows = {
-        "there now": brought.there,
-        "  known before": brought.known,
-        "read": brought.read,
-        "  skipped": len(brought.skipped),
-        "passages embedded": brought.passages,
-        "gone there, deleted here": brought.deleted,
-    }
-    for label, count in rows.items():
-        table.add_row(label, f"{count:,}")
-    return table

@@ -247,20 +247,16 @@ def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
 
 
 def _print(found: Sequence[ScopeStatus], rows: Sequence[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.table import Table
-
     caption = (
         "epsilon at delta {delta:g} (zCDP rho); left are answers of epsilon {answer_epsilon:g} "
         "by the public bound"
     )
-    table = Table(box=box.SIMPLE, caption=caption.format(**rows[0]))
-    table.add_column("Budget of", overflow="fold")
-    table.add_column("Spent")
-    table.add_column("")
-    table.add_column("Answers", justify="right")
-    table.add_column("Left", justify="right")
-    table.add_column("Renews")
+    table = console.table(
+        *("Budget of", "Spent", "", "Answers", "Left", "Renews"),
+        right=["Answers", "Left"],
+        folded=["Budget of"],
+        caption=caption.format(**rows[0]),
+    )
     for status, row in zip(found, rows, strict=True):
         left = "no limit" if row["answers_left"] is None else str(row["answers_left"])
         table.add_row(
@@ -302,4 +298,4 @@ def _both(row: dict[str, Any], name: str) -> str:
 
 def _tell(row: dict[str, Any], also: str = "") -> None:
     line = f"{_scope(row)}: {row['standing']}{also}"
-    console.stdout().print(console.printable(line), soft_wrap=True)
+    console.show(line)

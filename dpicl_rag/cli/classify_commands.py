@@ -48,7 +48,7 @@ def classify(
     if as_json:
         console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
-    console.stdout().print(console.printable(chosen.label), soft_wrap=True)
+    console.show(chosen.label)
     print_spent(chosen, recorded=not answering.no_ledger)
 
 
@@ -139,8 +139,7 @@ def classify_image(
     if as_json:
         console.write_json({"label": chosen.label, **cost})
         return
-    screen = console.stdout()
-    screen.print(console.printable(chosen.label), soft_wrap=True)
+    console.show(chosen.label)
     spent = ", ".join(f"{name} {value:.4g}" for name, value in cost.items())
     note = " (not recorded)" if no_ledger else ""
-    screen.print(f"spent: {spent}{note}", style="dim", soft_wrap=True)
+    console.show(f"spent: {spent}{note}", style="dim")

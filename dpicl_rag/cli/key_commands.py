@@ -82,9 +82,6 @@ def add(
 @console.reported()
 def list_keys(keys: options.KeysPath = None, as_json: options.AsJson = False) -> None:
     """Say who has a key."""
-    from rich import box
-    from rich.table import Table
-
     with open_keys(keys) as file:
         found, closed = file.callers(), file.closed()
     rows = [
@@ -101,7 +98,7 @@ def list_keys(keys: options.KeysPath = None, as_json: options.AsJson = False) ->
     if as_json:
         console.write_json({"keys": rows, "closed": closed})
         return
-    table = Table("Name", "Role", "Corpora", "Each", "A minute", "Made (UTC)", box=box.SIMPLE)
+    table = console.table("Name", "Role", "Corpora", "Each", "A minute", "Made (UTC)")
     for one in found:
         made = "" if one.made is None else one.made.strftime("%Y-%m-%d %H:%M")
         corpora = "all" if one.corpora is None else ", ".join(one.corpora)
@@ -114,7 +111,7 @@ def list_keys(keys: options.KeysPath = None, as_json: options.AsJson = False) ->
         console.stdout().print("Nobody has a key yet.")
     for corpus, name in closed.items():
         whose = f"all keys but {name}'s" if name else f"all keys; {_give(corpus)}"
-        console.stdout().print(console.printable(f"{corpus} is closed to {whose}"), soft_wrap=True)
+        console.show(f"{corpus} is closed to {whose}")
 
 
 @app.command()

@@ -126,15 +126,8 @@ def _public(entry: Entry) -> dict[str, Any]:
 
 
 def _print(found: Sequence[Entry]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE)
-    table.add_column("Id", justify="right")
-    for title in ("Corpus", "Caller", "Question", "Answer"):
-        table.add_column(title, overflow="fold")
-    table.add_column("Cost")
-    table.add_column("Time (UTC)")
+    folded = ("Corpus", "Caller", "Question", "Answer")
+    table = console.table("Id", *folded, "Cost", "Time (UTC)", right=["Id"], folded=folded)
     for entry in found:
         cost = "edited" if entry.edited else f"epsilon {entry.epsilon:g}"
         texts = (entry.corpus, entry.caller or "", entry.question, entry.answer)

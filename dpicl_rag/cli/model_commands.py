@@ -47,17 +47,14 @@ def show(
         told = {"model": name, "verdict": found.verdict, "knows_silence": found.knows_silence}
         console.write_json(told | {"labels": asdict(labels)} | asdict(found))
         return
-    console.stdout().print(found.verdict, soft_wrap=True)
-    console.stdout().print(f"{labels.verdict}: {can}", soft_wrap=True)
+    console.show(found.verdict)
+    console.show(f"{labels.verdict}: {can}")
     if found.by_language:
         console.stdout().print(_table(found))
 
 
 def _table(found: Rehearsal) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table("language", "right", "silent", "silent, asked near", box=box.SIMPLE)
+    table = console.table("language", "right", "silent", "silent, asked near")
     for name, one in (*found.by_language.items(), ("all", found)):
         silent = (one.silent, one.far), (one.silent_near, one.near)
         cells = [f"{done} of {asked}" if asked else "not asked" for done, asked in silent]

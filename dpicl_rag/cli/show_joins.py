@@ -48,22 +48,20 @@ def lines(join: Join, titles: Mapping[str, str] | None = None) -> list[str]:
 
 def show(joins: Iterable[Join], titles: Mapping[str, str] | None = None) -> None:
     """Print joins to stdout."""
-    out = console.stdout()
     for join in joins:
         for line in lines(join, titles):
-            out.print(console.printable(line), soft_wrap=True)
+            console.show(line)
 
 
 def show_withheld(joins: Iterable[Join]) -> None:
     """Print to stdout what was withheld."""
     for join in joins:
-        told = [
+        console.show(
             f"withheld, for it would make {1 + len(join.parts):,} units one, as somebody does who "
-            "answers in conversations of others; --yes takes it:",
-            *lines(join)[1:],
-        ]
-        for line in told:
-            console.stdout().print(console.printable(line), soft_wrap=True)
+            "answers in conversations of others; --yes takes it:"
+        )
+        for line in lines(join)[1:]:
+            console.show(line)
 
 
 def accepted(joins: Sequence[Join], opened: Corpus) -> bool:

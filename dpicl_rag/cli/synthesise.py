@@ -333,16 +333,15 @@ def corpus(
                 folder=out,
                 on_progress=bar.update,
             )
-    spent = {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
-    counted = {"records": len(made.records), "tokens": sum(r.tokens for r in made.records)}
-    if as_json:
-        console.write_json({"corpus": into, **counted, **spent})
-        return
     number = len(made.records)
+    if as_json:
+        counted = {"records": number, "tokens": sum(r.tokens for r in made.records)}
+        console.write_json({"corpus": into, **counted, **_cost(made)})
+        return
     told = f"{number} {'record' if number == 1 else 'records'} in corpus {into}"
     typer.echo(f"{told}; ask it as often as you like")
     line = f"spent: epsilon {made.epsilon:g}, delta {made.delta:g}, rho {made.rho:.4g}"
-    console.stdout().print(line + (" (not recorded)" if no_ledger else ""), style="dim")
+    console.show(line + (" (not recorded)" if no_ledger else ""), style="dim")
 
 
 @app.command("plan")
@@ -384,7 +383,7 @@ def show(
     )
     for record in records:
         about = record.key or record.label or ""
-        console.stdout().print(console.printable(f"{about}: {record.text}"), soft_wrap=True)
+        console.show(f"{about}: {record.text}")
 
 
 def _plan(settings: dict[str, Any], *, in_ledger: bool) -> ExamplesPlan:
@@ -412,16 +411,19 @@ def _read(
     ]
 
 
+def _cost(made: Synthesis) -> dict[str, float | None]:
+    return {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
+
+
 def _show(made: Synthesis, as_json: bool, *, recorded: bool) -> None:
-    numbers = {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
     if as_json:
         texts = [{"label": r.label, "text": r.text, "tokens": r.tokens} for r in made.records]
-        console.write_json({"texts": texts, **numbers})
+        console.write_json({"texts": texts, **_cost(made)})
         return
     for record in made.records:
-        console.stdout().print(console.printable(f"{record.label}: {record.text}"), soft_wrap=True)
+        console.show(f"{record.label}: {record.text}")
     line = f"spent: epsilon {made.epsilon:g}, delta {made.delta:g}"
-    console.stdout().print(line + ("" if recorded else " (not recorded)"), style="dim")
+    console.show(line + ("" if recorded else " (not recorded)"), style="dim")
 
 
 def _adjacency(name: str) -> Adjacency:

@@ -387,7 +387,7 @@ def _show(
         return
     for row in rows:
         words = f"{asked(row, schema)} Answer: {answer(row, schema)}"
-        console.stdout().print(console.printable(words), soft_wrap=True)
+        console.show(words)
     spent = ", ".join(f"{name.replace('_', ' ')} {number:.4g}" for name, number in cost.items())
     note = " (not recorded)" if recorded is False else ""
     console.stdout().print(f"spent: {spent}{note}", style="dim")

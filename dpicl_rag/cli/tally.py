@@ -262,7 +262,7 @@ def _print_cost(found: Numbers, paying: option_groups.Paying) -> None:
     """One line on its cost, or on its being from memory."""
     if found.from_memory:
         note = "from memory: counted before, so it costs nothing; --fresh counts again"
-        console.stdout().print(note, style="dim", soft_wrap=True)
+        console.show(note, style="dim")
     else:
         print_spent(found, recorded=not paying.no_ledger)
 
@@ -322,4 +322,4 @@ def print_plan_of_numbers(
     if as_json:
         console.write_json({**(kind or {}), **numbers})
     else:
-        console.stdout().print(sentence, soft_wrap=True)
+        console.show(sentence)
