@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora.holdings import Held
     from dpicl_rag.documents import Document
     from dpicl_rag.following.followed_files import FileSource
-    from dpicl_rag.following.mail_account import MailAccount
-    from dpicl_rag.following.mail_session import MailSession
+    from dpicl_rag.following.mail_account import MailAccount, MailSession
     from dpicl_rag.following.outcome import Brought
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.loaders.shared_keys import Joins
@@ -48,8 +47,7 @@ class MailAccess:
 
     def session(self, account: MailAccount, *, quiet: bool) -> MailSession:
         """Open a session."""
-        from dpicl_rag.following.mail_account import credential_of
-        from dpicl_rag.following.mail_session import MailSession
+        from dpicl_rag.following.mail_account import MailSession, credential_of
 
         credential = credential_of(account, self.token_command)
         with console.status(f"Opening {account.name}", quiet=quiet):

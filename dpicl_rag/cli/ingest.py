@@ -12,7 +12,7 @@ import typer
 
 from dpicl_rag.cli import bring, console, data_folder, options, show_joins
 from dpicl_rag.cli.asking import tell_toy
-from dpicl_rag.cli.first_model import chosen_model
+from dpicl_rag.cli.model_commands import chosen_model
 from dpicl_rag.errors import ConfigurationError, LoaderError
 
 if TYPE_CHECKING:

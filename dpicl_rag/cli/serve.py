@@ -24,7 +24,7 @@ from dpicl_rag.cli import (
     settings_file,
 )
 from dpicl_rag.cli.asking import TOY, rehearse
-from dpicl_rag.cli.first_model import chosen_model
+from dpicl_rag.cli.model_commands import chosen_model
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, KeyFileError
 

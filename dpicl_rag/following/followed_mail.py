@@ -25,8 +25,7 @@ from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding
 from dpicl_rag.documents import Document
 from dpicl_rag.files.tables import pages
-from dpicl_rag.following.mail_account import MailAccount
-from dpicl_rag.following.mail_session import Header, MailSession
+from dpicl_rag.following.mail_account import Header, MailAccount, MailSession
 from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.characters import fingerprint

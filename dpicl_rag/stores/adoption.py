@@ -12,10 +12,11 @@ from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.languages.person_names import is_person
 from dpicl_rag.retrieval.stored_record import require_kind
 from dpicl_rag.stores.chroma import CollectionAddress, collection_named
-from dpicl_rag.stores.chroma_client import guarded, opened
-from dpicl_rag.stores.unit_on_record import (
+from dpicl_rag.stores.chroma_client import (
+    guarded,
     length_of_vectors,
     note_unit,
+    opened,
     require_field,
     unit_on_record,
 )
