@@ -84,18 +84,13 @@ def list_keys(keys: options.KeysPath = None, as_json: options.AsJson = False) ->
     """Say who has a key."""
     with open_keys(keys) as file:
         found, closed = file.callers(), file.closed()
-    rows = [
-        {
-            "name": one.name,
-            "role": one.role,
-            "corpora": one.corpora,
-            "each": one.each,
-            "a_minute": one.a_minute,
-            "made": None if one.made is None else one.made.isoformat(),
-        }
-        for one in found
-    ]
     if as_json:
+        names = ("name", "role", "corpora", "each", "a_minute")
+        rows = [
+            {name: getattr(one, name) for name in names}
+            | {"made": None if one.made is None else one.made.isoformat()}
+            for one in found
+        ]
         console.write_json({"keys": rows, "closed": closed})
         return
     table = console.table("Name", "Role", "Corpora", "Each", "A minute", "Made (UTC)")

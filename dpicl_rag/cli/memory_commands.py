@@ -111,18 +111,10 @@ def _scope(corpus: str | None, caller: str | None) -> MemoryScope:
 
 
 def _public(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "corpus": entry.corpus,
-        "caller": entry.caller,
-        "question": entry.question,
-        "answer": entry.answer,
-        "epsilon": entry.epsilon,
-        "delta": entry.delta,
-        "time": entry.time.isoformat(),
-        "whole": entry.whole,
-        "edited": entry.edited,
-    }
+    names = ("id", "corpus", "caller", "question", "answer", "epsilon", "delta")
+    found = {name: getattr(entry, name) for name in names}
+    end = {"whole": entry.whole, "edited": entry.edited}
+    return {**found, "time": entry.time.isoformat(), **end}
 
 
 def _print(found: Sequence[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""Accounts on mail servers, ``imaps://USER@HOST/FOLDER,FOLDER``, their secrets, and sessions with them.
+"""Accounts on mail servers, ``imaps://USER@HOST/FOLDER,FOLDER``, their secrets and sessions.
 
 Folders are looked at and never changed. Nothing that a server says is repeated in an error: it may
 quote a mail or a password.

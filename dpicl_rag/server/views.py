@@ -62,17 +62,10 @@ def plan_view(request: Request, plan: Plan[Any]) -> dict[str, Any]:
 
 def entry_view(entry: Entry) -> dict[str, Any]:
     """An answer that was released before."""
-    return {
-        "model": entry.corpus,
-        "question": entry.question,
-        "answer": entry.answer,
-        "epsilon": entry.epsilon,
-        "delta": entry.delta,
-        "time": entry.time.isoformat(),
-        "whole": entry.whole,
-        "edited": entry.edited,
-        "counted": bool(entry.numbers),
-    }
+    names = ("question", "answer", "epsilon", "delta", "whole", "edited")
+    found = {name: getattr(entry, name) for name in names}
+    time, counted = entry.time.isoformat(), bool(entry.numbers)
+    return {"model": entry.corpus, **found, "time": time, "counted": counted}
 
 
 def answers_of(one: ScopeStatus, price: float) -> dict[str, Any]:
