@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 class SeparateRows:
     """Each row ``prefix | input | appended tokens`` in passes and a cache of its own; see `Batch`.
 
-    Args:
-        model: A causal language model.
-        depth: Its number of layers.
-        prefix: Token ids that every row begins with.
-        inputs: Token ids, one non-empty sequence for each row.
-        room: How many tokens will be appended at most.
-        cached: Where keys and values are kept.
-        advance: Called with the number of tokens just read.
+    It is made as `PackedRows` are.
 
     Raises:
         ModelError: There is not enough memory.
