@@ -13,16 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from dpicl_rag.errors import ConfigurationError, LoaderError
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import UTF16, characters
 from dpicl_rag.loaders.mbox import begins_mailbox
-from dpicl_rag.loaders.records import (
-    LINK,
-    OF_A_MAILBOX,
-    UNREADABLE_FOLDER,
-    UNSUPPORTED,
-    WAYS_OUT,
-    Skipped,
-)
+from dpicl_rag.loaders.records import Skipped
 from dpicl_rag.loaders.streams import open_stream
 
 FileFormat = Literal[
@@ -150,7 +144,7 @@ def find_sources(path: Path) -> Iterator[SourceFile | Skipped]:
             folders[:] = [name for name in folders if name != "tmp"]
         links = [name for name in (*folders, *files) if os.path.islink(here / name)]
         for name in sorted(links):
-            yield Skipped(shown((here / name).relative_to(path)), LINK)
+            yield Skipped(shown((here / name).relative_to(path)), reasons.LINK)
         folders[:] = sorted(set(folders) - set(links))
         in_maildir = here.name in ("cur", "new") and all(
             os.path.isdir(here.parent / name) for name in ("cur", "new")
@@ -162,7 +156,7 @@ def find_sources(path: Path) -> Iterator[SourceFile | Skipped]:
             if os.path.isfile(file):
                 kind = "eml" if in_maildir else kind_of(file)
             if kind not in ("eml", "mbox") and _is_in_mailbox(file, path):
-                yield Skipped(shown(file.relative_to(path)), OF_A_MAILBOX)
+                yield Skipped(shown(file.relative_to(path)), reasons.OF_A_MAILBOX)
                 continue
             yield SourceFile(file, kind, path)
     yield from _unreadable(unread, path)
@@ -182,7 +176,7 @@ def _unreadable(errors: list[OSError], path: Path) -> Iterator[Skipped]:
     """The directories that could not be listed, once."""
     for error in errors:
         where = Path(error.filename)
-        yield Skipped(shown(where.relative_to(path)), UNREADABLE_FOLDER)
+        yield Skipped(shown(where.relative_to(path)), reasons.UNREADABLE_FOLDER)
     errors.clear()
 
 
@@ -248,8 +242,8 @@ def suffix_of(name: str) -> str:
 
 def unsupported(name: str) -> str:
     """Reason why a file of no supported kind is not read, with the remedy where it is known."""
-    way = WAYS_OUT.get(suffix_of(name))
-    return f"{UNSUPPORTED}; {way}" if way else UNSUPPORTED
+    way = reasons.WAYS_OUT.get(suffix_of(name))
+    return f"{reasons.UNSUPPORTED}; {way}" if way else reasons.UNSUPPORTED
 
 
 def signed_kind(head: bytes) -> FileFormat | None:
