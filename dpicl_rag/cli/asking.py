@@ -48,17 +48,7 @@ def asked_model(
     reader: str | None = None,
     bundle: Bundle | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """The model that is asked, with its ledger and memory; a survey by vectors loads none.
-
-    Args:
-        opened: The corpus.
-        source: Where it is.
-        config: Settings of answers.
-        paying: Whose budget pays, and perhaps who answers.
-        quiet: Whether no progress is shown.
-        reader: Address of a chat model that reads for a survey.
-        bundle: Public knowledge beside the memory.
-    """
+    """The model that is asked, with its ledger and memory; a survey by vectors loads none."""
     from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
     from dpicl_rag.language_models.readers.no_writer import UnloadedModel
     from dpicl_rag.prompts import PromptTemplate
@@ -107,14 +97,7 @@ def planning_model(
     name: str | None = None,
     paying: option_groups.Paying | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """A model that makes plans alone: none is loaded, nothing is searched, and nothing is paid.
-
-    Args:
-        config: Settings of answers.
-        reader: Address of a chat model that would read.
-        name: Of the corpus.
-        paying: Whose budget would pay; None looks at no ledger.
-    """
+    """A model that makes plans alone: none is loaded, nothing is searched, and nothing is paid."""
     from dpicl_rag.language_models.readers.no_writer import UnloadedModel, UnloadedReader
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
@@ -201,13 +184,7 @@ def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
 def print_plan(
     plan: PricedPlan, *, as_json: bool, kind: Mapping[str, str | None] | None = None
 ) -> None:
-    """The parts of a plan with their prices, and its notes; or all its numbers.
-
-    Args:
-        plan: Public.
-        as_json: Print numbers.
-        kind: What JSON begins with, where the kind was chosen here.
-    """
+    """The parts of a plan with their prices, and its notes; or all its numbers."""
     if as_json:
         console.write_json({**(kind or {}), **plan.as_dict()})
         return

@@ -268,10 +268,6 @@ def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> N
 def _chosen_unit(report: LoadReport, *, yes: bool) -> str | None:
     """The unit of a corpus that is new, where nobody has chosen one; None is the default.
 
-    Args:
-        report: Of the load by the default unit.
-        yes: Warn, and ask nobody.
-
     Raises:
         ConfigurationError: A column looks like a person's, and nobody is there to ask.
     """

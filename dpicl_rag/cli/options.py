@@ -213,9 +213,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 def at_most_one(values: Mapping[str, object]) -> None:
     """Refuse options that exclude each other.
 
-    Args:
-        values: By option; None or False where it was not given.
-
     Raises:
         typer.BadParameter: More than one was given.
     """

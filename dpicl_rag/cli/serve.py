@@ -275,12 +275,6 @@ def open_service(
     """Corpora with the model that answers from them; it closes the ledger.
 
     Those that the settings file gives a budget have one from now on.
-
-    Args:
-        served: The corpora.
-        serving: Names the models and the ledger.
-        memory: File of released answers; None remembers nothing.
-        **settings: Of all corpora.
     """
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.readers.as_reader import as_reader

@@ -85,22 +85,9 @@ def _read_table(found: Any) -> Any:
 
 
 class SettingsFile(BaseModel):
-    """Defaults of options; see their help.
+    """Defaults of options, see their help; and what ``serve`` offers where it is not said.
 
-    Attributes:
-        store: ``--path``.
-        ledger: ``--ledger``.
-        keys: ``--keys``.
-        embedder: ``--embedder``.
-        model: ``--model``.
-        reader: ``--reader``.
-        max_calls: ``--max-calls``.
-        corpus: ``--corpus``.
-        epsilon: ``--epsilon``.
-        delta: ``--delta``.
-        sync: ``--sync``.
-        corpora: What ``serve`` offers where neither ``--corpus`` nor its ``--config`` says: a table
-            of settings for each. Budgets among them are for every command.
+    That is a table of settings for each corpus. Budgets among them are for every command.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -173,19 +173,7 @@ def ask_units(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Count, tally, survey or summarise, and print what comes of it.
-
-    Args:
-        request: A count, a tally, a survey or a summary.
-        opened: The corpus.
-        place: Where it is, and which of its units are asked.
-        config: Public settings.
-        paying: Whose budget pays, and perhaps who reads.
-        reader: Address of a chat model that reads for a survey or a summary.
-        kind: What JSON begins with, where the kind was chosen here.
-        as_json: Print numbers.
-        quiet: Show no progress.
-    """
+    """Count, tally, survey or summarise, and print what comes of it."""
     survey, by_vectors = request.kind == "survey", request.read_by == "vectors"
     if by_vectors and not survey and place.threshold is not None:
         raise ConfigurationError("vectors of all units are read; leave --threshold out")
@@ -287,15 +275,7 @@ def print_plan_of_numbers(
     kind: Mapping[str, str] | None = None,
     as_json: bool,
 ) -> None:
-    """The width of the intervals, or the size of the smallest theme, and their price.
-
-    Args:
-        request: A count, a tally or a survey.
-        config: Public settings.
-        reader: Address of a chat model that would read.
-        kind: As in `ask_units`.
-        as_json: Print numbers.
-    """
+    """The width of the intervals, or the size of the smallest theme, and their price."""
     from dpicl_rag.answering.labels import most_label_tokens
     from dpicl_rag.results import within
 

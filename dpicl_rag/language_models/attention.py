@@ -203,14 +203,7 @@ class SlotGroup:
 
 
 class Stepping(Pass):
-    """The same new tokens in every row ``[rows, width]``, after what the rows hold.
-
-    Args:
-        shared: Keys and values that every row begins with, or none.
-        parts: The rows, by the width of their own part.
-        used: Tokens appended before.
-        width: New tokens.
-    """
+    """The same new tokens in every row ``[rows, width]``, after what the rows hold."""
 
     def __init__(self, shared: Layers, parts: Sequence[SlotGroup], used: int, width: int) -> None:
         super().__init__(shared)

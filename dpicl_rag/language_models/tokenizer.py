@@ -290,12 +290,6 @@ def require_room(
 ) -> None:
     """Check that every row has an input, and fits the context with what will be appended.
 
-    Args:
-        prefix: Token ids that every row begins with.
-        inputs: Token ids of each row.
-        room: How many tokens will be appended at most.
-        context_length: Most tokens that one row may hold.
-
     Raises:
         ConfigurationError: A row has no input.
         ContextLengthError: The longest row and the room exceed the context.

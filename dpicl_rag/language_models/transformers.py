@@ -65,10 +65,6 @@ class TransformersModel:
         cache: Where keys and values of documents are kept from one question to the next; None
             keeps none.
 
-    Attributes:
-        tokenizer: See ``LanguageModel``.
-        context_length: Most tokens that one row may hold.
-
     Raises:
         ModelError: The model keeps a state that is not keys and values per token.
     """

@@ -196,12 +196,7 @@ class _Saying:
         self._ends: list[float] = []
 
     def say(self, token: int, row: torch.Tensor) -> int:
-        """The token that is said: the likeliest, or the likeliest that is no end before any news.
-
-        Args:
-            token: The likeliest.
-            row: Log-probabilities of all.
-        """
+        """The token that is said: the likeliest, or the likeliest that ends nothing before news."""
         if self._end is not None:
             ends = self._end.indices.to(row.device)
             # A sum over one row alone: it is the same beside any others.

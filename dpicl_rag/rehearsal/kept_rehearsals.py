@@ -35,15 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Kept(Generic[T]):
-    """Rehearsals of a kind.
-
-    Attributes:
-        kind: What is kept.
-        file: Of the default model's.
-        version: Of the items.
-        held: Rehearses a model.
-        whole: Whether what is kept can be what was held.
-    """
+    """Rehearsals of a kind."""
 
     kind: type[T]
     file: str

@@ -47,12 +47,7 @@ class ServerParts:
         self.metrics.inside.set_function(lambda: self.admission.inside)
 
     def told(self, state: Mapping[str, Any], status: int) -> None:
-        """Count a request, and log a question.
-
-        Args:
-            state: What the request noted.
-            status: Of the answer; 0 if none was sent.
-        """
+        """Count a request, and log a question."""
         exchange = state.get("exchange") or Exchange()
         status = GONE if exchange.left or not status else exchange.refused or status
         self.metrics.request(exchange.corpus, status)

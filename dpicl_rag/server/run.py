@@ -165,11 +165,6 @@ class DrainingServer(uvicorn.Server):
 def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
     """A server for an application.
 
-    Args:
-        app: See ``create_app``.
-        host: Address to listen on.
-        port: Port; 0 for any.
-
     Raises:
         ConfigurationError: No keys were made for the network.
     """

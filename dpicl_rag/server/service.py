@@ -283,12 +283,7 @@ class Service:
         }
 
     def owned_budget(self, one: ScopeStatus, delta: float) -> dict[str, Any]:
-        """A budget as its owner sees it: a caller's pays for answers of the most expensive corpus.
-
-        Args:
-            one: The budget.
-            delta: At which epsilon is given.
-        """
+        """A budget as owners see it: a caller's pays for answers of the most expensive corpus."""
         names = [one.name] if one.kind == "corpus" else list(self.corpora)
         unknown = PrivacyConfig.create(delta=delta).rho(booked=True)
         return scope_view(one, delta, max(map(self.price, names), default=0.0) or unknown)

@@ -47,12 +47,7 @@ _NO_RATE = 10**9  # one caller, whose machine this is
 
 
 class Visit:
-    """One request of a client: it brings one call at most.
-
-    Args:
-        caller: Who visits.
-        state: Takes the exchange, for the log.
-    """
+    """One request of a client: it brings one call at most."""
 
     def __init__(self, caller: Caller, state: MutableMapping[str, Any] | None = None) -> None:
         self.caller = caller

@@ -54,13 +54,7 @@ Tell = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call on its way.
-
-    Attributes:
-        caller: Who calls.
-        exchange: Takes what the log says of it.
-        tell: Hears of progress.
-    """
+    """One call on its way."""
 
     caller: Caller
     exchange: Exchange

@@ -195,12 +195,6 @@ def bits_from_reports(
     The shares of the reports are multiplied by the Kronecker power of the inverse of one bit's
     2 x 2 matrix; what is below 0 becomes 0, and the rest is rescaled.
 
-    Args:
-        reports: One of each person.
-        schema: As in the reports.
-        epsilon: As in the reports.
-        method: As in the reports: ``bits`` or ``one-hot``.
-
     Raises:
         ConfigurationError: A report is of another kind; says which one.
     """

@@ -48,10 +48,6 @@ class OpenAICompatibleModel:
         tokenizer: Folder or Hugging Face id of the tokenizer; by default what the address names.
         key: The server's key; by default the environment variable ``DPICL_RAG_API_KEY``.
 
-    Attributes:
-        tokenizer: See ``LanguageModel``.
-        context_length: Most tokens that one row may hold.
-
     Raises:
         ConfigurationError: The address is none.
         ModelError: No server answers there, it has no such model, its tokenizer is another, or it

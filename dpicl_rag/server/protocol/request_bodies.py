@@ -42,14 +42,7 @@ def remote_fields(*kinds: Kind) -> list[str]:
 
 
 def with_fields(name: str, base: type[B], *fields: str, required: Sequence[str] = ()) -> type[B]:
-    """A body with fields of `Request`: their help, their ranges and their defaults.
-
-    Args:
-        name: Of the class.
-        base: What the body has beside them.
-        fields: Their names.
-        required: Those that have no default here.
-    """
+    """A body with fields of `Request`: their help, their ranges and their defaults."""
     made: dict[str, Any] = {}
     for one in fields:
         field = Request.model_fields[one]
