@@ -18,7 +18,6 @@ from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel, SpeakingRows
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import notes
-from dpicl_rag.languages.elliptic_questions import filled_in
 from dpicl_rag.languages.languages import (
     Language,
     QuestionKind,
@@ -27,6 +26,7 @@ from dpicl_rag.languages.languages import (
     languages,
     worked_examples,
 )
+from dpicl_rag.languages.nested_questions import filled_in
 from dpicl_rag.prompts import Example, PromptTemplate, plain
 from dpicl_rag.requests import Turn
 from dpicl_rag.results import UNSUPPORTED

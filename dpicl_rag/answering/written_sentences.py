@@ -15,7 +15,7 @@ from dataclasses import replace
 from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.answering.question import Question
 from dpicl_rag.errors import ContextLengthError
-from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import language_of
 from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.languages.sentences import first_sentence

@@ -20,6 +20,7 @@ from dpicl_rag.languages.answer_domains import (
     weekday_form,
     yes_or_no,
 )
+from dpicl_rag.languages.content_words import has_digit, in_digits
 from dpicl_rag.languages.languages import (
     Language,
     QuestionKind,
@@ -27,7 +28,6 @@ from dpicl_rag.languages.languages import (
     language_of,
     languages,
 )
-from dpicl_rag.languages.numbers_in_words import has_digit, in_digits
 from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")

@@ -11,8 +11,8 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from dpicl_rag.answering.worker_threads import one_task
 from dpicl_rag.results import PrivateAnswer
-from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.served_request import ServedRequest
 
 T = TypeVar("T")

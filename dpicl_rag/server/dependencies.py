@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from dpicl_rag.answering.worker_threads import one_task
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller, KeyFile, RunKey
 from dpicl_rag.server.audits import Auditor
@@ -14,7 +15,6 @@ from dpicl_rag.server.delivery import GONE
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Jobs
 from dpicl_rag.server.metrics import Metrics
-from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_log import Exchange, RequestLog
 from dpicl_rag.server.service import Service

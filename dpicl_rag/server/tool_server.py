@@ -33,9 +33,9 @@ from sse_starlette.sse import AppStatus
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from dpicl_rag.answering.worker_threads import one_task
 from dpicl_rag.server.admission import Admission, ServerLimits, limited
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.service import Service
