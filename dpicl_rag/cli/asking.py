@@ -61,9 +61,8 @@ def asked_model(
         made["prefix_cache"] = data_folder.open_prefixes(opened.name, source.path)
     config.require_reader(reader)
     with ExitStack() as stack:
-        ledger = None
-        if not paying.no_ledger:
-            ledger = stack.enter_context(file_budgets.open_book(paying.ledger, opened.name))
+        booked = None if paying.no_ledger else opened.name
+        ledger = stack.enter_context(file_budgets.open_book(paying.ledger, booked))
         loading = console.status("Loading the language model", quiet=quiet or answering is None)
         with console.told(NotPrivateWarning, ReadAnewWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -102,10 +101,10 @@ def planning_model(
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
     config.require_reader(reader)
-    with ExitStack() as stack:
-        ledger = None
-        if paying is not None and name is not None and not paying.no_ledger:
-            ledger = stack.enter_context(file_budgets.open_book(paying.ledger, name))
+    file, booked = None, None
+    if paying is not None and not paying.no_ledger:
+        file, booked = paying.ledger, name
+    with file_budgets.open_book(file, booked) as ledger:
         yield PrivateContextLLM(
             UnloadedModel(),
             reader=None if reader is None else UnloadedReader(),

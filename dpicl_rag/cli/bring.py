@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_account import MailAccount, MailSession
     from dpicl_rag.following.outcome import Brought
+    from dpicl_rag.language_models.base import Progress
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.loaders.shared_keys import Joins
 
@@ -67,18 +69,11 @@ class Bringing:
         from dpicl_rag.following.followed_mail import bring_mail
 
         with self._bar("Looking at new mail") as looking, self._bar("Reading mail") as bar:
-
-            def add(documents: Sequence[Document], held: Held) -> Ingested:
-                looking.stop()
-                return self._adding(bar, lambda done, total: None)(documents, held)
-
             return bring_mail(
                 self.target,
                 session,
-                add,
-                joins="allow" if self.how.yes else "ask",
-                deletions=self.how.deletions,
-                before_deleting=self.forget_reading,
+                partial(self._add, looking, bar, None),
+                **self._way(),
                 on_headers=looking.update,
                 on_progress=bar.update,
             )
@@ -88,20 +83,8 @@ class Bringing:
         from dpicl_rag.following.followed_files import bring_files
 
         with self._bar("Reading") as reading, self._bar("Embedding") as embedding:
-
-            def add(documents: Sequence[Document], held: Held) -> Ingested:
-                reading.stop()
-                return self._adding(embedding, embedding.update)(documents, held)
-
-            return bring_files(
-                self.target,
-                source,
-                add,
-                joins="allow" if self.how.yes else "ask",
-                deletions=self.how.deletions,
-                before_deleting=self.forget_reading,
-                on_progress=reading.update,
-            )
+            add = partial(self._add, reading, embedding, embedding.update)
+            return bring_files(self.target, source, add, **self._way(), on_progress=reading.update)
 
     def forget_reading(self, units: set[str]) -> None:
         """Delete what models and readers have read of units."""
@@ -110,23 +93,27 @@ class Bringing:
     def _bar(self, label: str) -> console.Bar:
         return console.Bar(label, quiet=self.how.quiet, counts=True, logged=True)
 
-    def _adding(
-        self, bar: console.Bar, on_progress: Callable[[float, float | None], None]
-    ) -> Callable[[Sequence[Document], Held], Ingested]:
-        def adding(documents: Sequence[Document], held: Held) -> Ingested:
-            def add(asked: Joins) -> Ingested:
-                return self.target.add(
-                    documents,
-                    on_progress,
-                    ledger=self.book,
-                    no_ledger=self.how.no_ledger,
-                    joins=asked,
-                    held=held,
-                )
+    def _way(self) -> dict[str, Any]:
+        joins = "allow" if self.how.yes else "ask"
+        given = {"joins": joins, "deletions": self.how.deletions}
+        return {**given, "before_deleting": self.forget_reading}
 
-            return show_joins.asking(add, self.target, yes=self.how.yes, before=bar.stop)
+    def _add(
+        self,
+        looking: console.Bar,
+        bar: console.Bar,
+        on_progress: Progress | None,
+        documents: Sequence[Document],
+        held: Held,
+    ) -> Ingested:
+        """Add documents, after those that were looked at."""
+        looking.stop()
 
-        return adding
+        def add(asked: Joins) -> Ingested:
+            own = {"ledger": self.book, "no_ledger": self.how.no_ledger}
+            return self.target.add(documents, on_progress, joins=asked, held=held, **own)
+
+        return show_joins.asking(add, self.target, yes=self.how.yes, before=bar.stop)
 
 
 @contextmanager

@@ -215,14 +215,8 @@ def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
     from dpicl_rag.ledger.budgets import delta_of_rho
     from dpicl_rag.ledger.fixed_point import affordable
 
-    amounts = {
-        "budget": status.budget,
-        "unit_budget": status.unit_budget,
-        "spent": status.spent,
-        "reserved": status.reserved,
-        "remaining": status.remaining,
-        "unit_remaining": status.unit_remaining,
-    }
+    names = ("budget", "unit_budget", "spent", "reserved", "remaining", "unit_remaining")
+    amounts = {name: getattr(status, name) for name in names}
     rest = delta_of_rho(status, delta)
     return {
         "kind": status.kind,

@@ -116,9 +116,8 @@ def classify_image(
         )
     PrivacyConfig.create(epsilon=epsilon, delta=delta)  # checks them
     documents = load_images(folder).documents
-    with ExitStack() as stack:
-        name = corpus or folder.resolve().name
-        book = None if no_ledger else stack.enter_context(file_budgets.open_book(ledger, name))
+    name = corpus or folder.resolve().name
+    with file_budgets.open_book(ledger, None if no_ledger else name) as book:
         with console.status("Loading the model", quiet=quiet):
             loaded = vision.load_vision_model(model, language_model)
         with console.status("Reading the pictures", quiet=quiet):

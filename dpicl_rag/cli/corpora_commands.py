@@ -61,6 +61,7 @@ def scores(
         file_budgets.open_book(ledger, corpus.name) as book,
         console.status("Counting", quiet=quiet),
     ):
+        assert book is not None  # of a corpus that is named
         found = score_histograms(
             corpus, question, ledger=book, corpus=corpus.name, caller=caller, sigma=sigma
         )

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_book(ledger: Path | None, corpus: str) -> Iterator[Ledger]:
+def open_book(ledger: Path | None, corpus: str | None) -> Iterator[Ledger | None]:
     """Open the ledger that answers of a corpus are booked in.
 
     Args:
         ledger: Its file; that of the data folder if None.
-        corpus: The name that they are booked under.
+        corpus: The name that they are booked under; None books nothing.
     """
+    if corpus is None:
+        yield None
+        return
     with data_folder.open_ledger(ledger) as book:
         give_budgets(book, [corpus])
         yield book

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -160,13 +159,8 @@ def _give(corpus: str) -> str:
     return f"`dpicl-rag keys give {corpus} NAME` or `keys open {corpus}` says who may ask it"
 
 
-@contextmanager
-def open_keys(path: Path | None) -> Iterator[KeyFile]:
+def open_keys(path: Path | None) -> AbstractContextManager[KeyFile]:
     """Open the file of keys."""
     from dpicl_rag.server.api_keys import KeyFile
 
-    file = KeyFile(path or data_folder.default_keys())
-    try:
-        yield file
-    finally:
-        file.close()
+    return closing(KeyFile(path or data_folder.default_keys()))

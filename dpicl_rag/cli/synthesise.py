@@ -250,11 +250,8 @@ def examples(
     from dpicl_rag.synthesis.examples import synthesise_examples
     from dpicl_rag.synthesis.released_records import RECORDS_FILE
 
-    with ExitStack() as stack:
-        book = (
-            None if corpus is None else stack.enter_context(file_budgets.open_book(ledger, corpus))
-        )
-        bar = stack.enter_context(console.Bar("Writing texts", quiet=quiet, counts=True))
+    writing_texts = console.Bar("Writing texts", quiet=quiet, counts=True)
+    with file_budgets.open_book(ledger, corpus) as book, writing_texts as bar:
         made = synthesise_examples(
             private,
             **settings,
@@ -310,11 +307,8 @@ def corpus(
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
             private = stack.enter_context(data_folder.open_corpus(source, path, embedder))
-            book = (
-                None
-                if no_ledger
-                else stack.enter_context(file_budgets.open_book(ledger, private.name))
-            )
+            booked = None if no_ledger else private.name
+            book = stack.enter_context(file_budgets.open_book(ledger, booked))
         from dpicl_rag.ledger import NoBudgetWarning
         from dpicl_rag.synthesis.public_records import matching
         from dpicl_rag.synthesis.synthetic_corpus import synthesise_corpus

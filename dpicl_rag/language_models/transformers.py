@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 
@@ -104,25 +104,25 @@ class TransformersModel:
         Warns:
             ReadAnewWarning: What a folder keeps was read in other circumstances.
         """
-        other = copy.copy(self)
-        other.cache, other.fingerprint = cache, self.fingerprint
+        other = self._but(cache=cache)
         other._here(cache)
         return other
 
     def single_row(self) -> TransformersModel:
         """The same weights, tokenizer and cache; see `SingleRowModel` and `SingleRow`."""
-        other = copy.copy(self)
-        other._single_row, other.fingerprint = True, self.fingerprint
-        return other
+        return self._but(_single_row=True)
 
     def copying(self, bias: float, *, public: bool = False) -> TransformersModel:
         """The same weights, tokenizer and cache; see ``Copying``.
 
         What documents leave in the cache does not depend on it.
         """
+        return self._but(_copy_bias=bias, _public_copies=public)
+
+    def _but(self, **changed: Any) -> TransformersModel:
+        """The same with other attributes; its weights are hashed once."""
         other = copy.copy(self)
-        other._copy_bias, other._public_copies = bias, public
-        other.fingerprint = self.fingerprint
+        vars(other).update(changed, fingerprint=self.fingerprint)
         return other
 
     @classmethod

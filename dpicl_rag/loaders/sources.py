@@ -29,40 +29,25 @@ CONVERTED: frozenset[FileFormat] = frozenset(
 )
 """Kinds that `dpicl_rag.conversion` reads, with the extra ``files``."""
 
-KINDS: dict[str, FileFormat] = {
-    ".mbox": "mbox",
-    ".mbx": "mbox",
-    ".eml": "eml",
-    ".emlx": "eml",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".txt": "text",
-    ".text": "text",
-    ".md": "text",
-    ".markdown": "text",
-    ".rst": "text",
-    ".log": "text",
-    ".html": "html",
-    ".htm": "html",
-    ".ics": "calendar",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".docm": "docx",
-    ".pptx": "pptx",
-    ".pptm": "pptx",
-    ".odt": "odt",
-    ".rtf": "rtf",
-    ".epub": "epub",
-    ".xlsx": "sheet",
-    ".xlsm": "sheet",
-    ".xls": "sheet",
-    ".xlsb": "sheet",
-    ".ods": "sheet",
-    ".msg": "msg",
+_ENDINGS: dict[FileFormat, str] = {
+    "mbox": ".mbox .mbx",
+    "eml": ".eml .emlx",
+    "csv": ".csv .tsv",
+    "json": ".json",
+    "jsonl": ".jsonl .ndjson",
+    "text": ".txt .text .md .markdown .rst .log",
+    "html": ".html .htm",
+    "calendar": ".ics",
+    "pdf": ".pdf",
+    "docx": ".docx .docm",
+    "pptx": ".pptx .pptm",
+    "odt": ".odt",
+    "rtf": ".rtf",
+    "epub": ".epub",
+    "sheet": ".xlsx .xlsm .xls .xlsb .ods",
+    "msg": ".msg",
 }
+KINDS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings.split()}
 """Kinds by endings in lower case."""
 
 # How files of known kinds begin that are no text, though all their bytes may be characters.
