@@ -6,6 +6,7 @@ import random
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -142,7 +143,7 @@ def audit(
         for name, (label, run) in parts.items():
             if getattr(report, name) is None:
                 with console.Bar(label, quiet=quiet or not label) as bar:
-                    found = run(bar.update)
+                    found = run(on_progress=bar.update)
                 report = replace(report, **{name: found})
                 if folder is not None:
                     files = folder.keep(report, of)
@@ -201,16 +202,16 @@ def _parts(
     tokens: int,
     runs: int,
     canary_tokens: int,
-) -> dict[str, tuple[str, Callable[[Progress], Any]]]:
+) -> dict[str, tuple[str, Callable[..., Any]]]:
     """Every part of a report, with the label of its bar, in the order in which they are run."""
     from dpicl_rag import auditing
 
-    def canary(progress: Progress) -> auditing.CanaryAudit:
+    def canary(on_progress: Progress) -> auditing.CanaryAudit:
         def choosing(done: float, kinds: float | None) -> None:
-            progress(_CHOOSING * done / (kinds or 1), 1.0)
+            on_progress(_CHOOSING * done / (kinds or 1), 1.0)
 
         def drawing(done: float, of: float | None) -> None:
-            progress(_CHOOSING + (1 - _CHOOSING) * done / (of or 1), 1.0)
+            on_progress(_CHOOSING + (1 - _CHOOSING) * done / (of or 1), 1.0)
 
         unit = auditing.worst_canary(subject, around, on_progress=choosing)
         return auditing.audit_canary(
@@ -223,33 +224,19 @@ def _parts(
         )
 
     return {
-        "synthetic": (
-            "Worst-case experts",
-            lambda progress: auditing.audit_synthetic(subject, on_progress=progress),
-        ),
-        "agreement": (
-            "Units that collude",
-            lambda progress: auditing.audit_agreement(subject, on_progress=progress),
-        ),
-        "near_ties": (
-            "Planted near-ties",
-            lambda progress: auditing.audit_near_ties(reading_anew, on_progress=progress),
-        ),
+        "synthetic": ("Worst-case experts", partial(auditing.audit_synthetic, subject)),
+        "agreement": ("Units that collude", partial(auditing.audit_agreement, subject)),
+        "near_ties": ("Planted near-ties", partial(auditing.audit_near_ties, reading_anew)),
         "documents": (
             "Neighbours of the sample",
-            lambda progress: auditing.audit_neighbours(
-                subject, sample, tokens=tokens, on_progress=progress
-            ),
+            partial(auditing.audit_neighbours, subject, sample, tokens=tokens),
         ),
         "canary": ("Canary", canary),
-        "extraction": (
-            "Extraction",
-            lambda progress: auditing.audit_extraction(subject, sample, on_progress=progress),
-        ),
+        "extraction": ("Extraction", partial(auditing.audit_extraction, subject, sample)),
         # Without a bar: what is printed meanwhile is compared.
         "channels": (
             "",
-            lambda _: auditing.audit_channels(reading_anew, sample, embedder=embedder),
+            lambda on_progress: auditing.audit_channels(reading_anew, sample, embedder=embedder),
         ),
     }
 

@@ -85,57 +85,40 @@ class ExampleWriting:
         }
 
 
+def _of_adaptive(help: str, metavar: str = "NUMBER") -> Any:
+    return typer.Option(metavar=metavar, help=f"Of adaptive: {help}")
+
+
 @dataclass(frozen=True)
 class Constants:
     """Constants of the adaptive method, which steer its radius and price a token."""
 
     radius_noise: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Of adaptive: noise of the radius search over its sensitivity (sigma 0). With all "
-            "three given, the price follows from them.",
+        _of_adaptive(
+            "noise of the radius search over its sensitivity (sigma 0). With all three given, the "
+            "price follows from them."
         ),
     ] = None
-    mean_noise: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Of adaptive: noise of each mean (sigma 1)."),
-    ] = None
-    count_noise: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Of adaptive: noise of each count (sigma 2)."),
-    ] = None
+    mean_noise: Annotated[float | None, _of_adaptive("noise of each mean (sigma 1).")] = None
+    count_noise: Annotated[float | None, _of_adaptive("noise of each count (sigma 2).")] = None
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Of adaptive: most refined means; 1 by default.")
     ] = None
     precision: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Of adaptive: the radius search ends at an interval as long; 0.1 by default.",
-        ),
+        _of_adaptive("the radius search ends at an interval as long; 0.1 by default."),
     ] = None
     slack: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Of adaptive: lambda, how much of the noise is added to the radius; 0.25 by "
-            "default.",
-        ),
+        _of_adaptive("lambda, how much of the noise is added to the radius; 0.25 by default."),
     ] = None
     captured: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Of adaptive: experts that the radius is to hold; 0.8 by default.",
-        ),
+        float | None, _of_adaptive("experts that the radius is to hold; 0.8 by default.", "SHARE")
     ] = None
     enough: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Of adaptive: experts that a smaller ball must hold; 0.55 by default.",
-        ),
+        _of_adaptive("experts that a smaller ball must hold; 0.55 by default.", "SHARE"),
     ] = None
     radius: Annotated[
         float | None,
