@@ -31,7 +31,7 @@ from dpicl_rag.answering.question import Question
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory, asks_the_same, shorter_questions
 from dpicl_rag.language_models.base import Input, LanguageModel
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.languages.languages import QuestionKind

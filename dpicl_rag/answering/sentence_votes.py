@@ -28,8 +28,7 @@ from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
 from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import says_nothing
-from dpicl_rag.languages.senders import without_sender
-from dpicl_rag.languages.sentences import first_sentence
+from dpicl_rag.languages.sentences import first_sentence, without_sender
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""

@@ -99,9 +99,9 @@ def audit(
             documents = load(source, text_field=text_field).documents
         else:
             assert corpus is not None
-            asked = option_groups.Source(corpus, threshold=threshold, path=path, embedder=embedder)
-            with data_folder.open_search(asked) as search:
-                documents = _found(search, question, config)
+            asked = option_groups.Source(corpus, threshold=threshold)
+            with data_folder.open_corpus(corpus, path, embedder) as opened:
+                documents = _found(data_folder.search_of(opened, asked), question, config)
     if not documents:
         raise ConfigurationError(
             "no document was found for the question; give one that the documents answer with "

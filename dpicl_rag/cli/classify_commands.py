@@ -134,7 +134,7 @@ def classify_image(
                 delta=delta,
                 groups=groups,
             )
-    cost = {"epsilon": chosen.epsilon, "delta": chosen.delta, "rho": chosen.rho}
+    cost = cost_of(chosen)
     if as_json:
         console.write_json({"label": chosen.label, **cost})
         return

@@ -191,13 +191,6 @@ def open_own_corpus(name: str, path: str | None, embedder: str | None) -> Corpus
     return Corpus.open(name, path, embedder=load_embedder(embedder))
 
 
-@contextmanager
-def open_search(source: Source) -> Iterator[Search]:
-    """Open a corpus with the search that was asked for."""
-    with open_corpus(source.corpus, source.path, source.embedder) as opened:
-        yield search_of(opened, source)
-
-
 def search_of(opened: Corpus | ChromaCollection, source: Source) -> Search:
     """The search that was asked for, over an open corpus."""
     from dpicl_rag import retrieval

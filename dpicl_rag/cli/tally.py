@@ -24,7 +24,6 @@ from dpicl_rag.requests import Request
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.results import Estimate
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.survey_results import (
@@ -180,7 +179,11 @@ def ask_units(
     if isinstance(paying, option_groups.Answering) and (by_vectors or survey):
         paying = paying.paying()
     whole = by_vectors or request.kind in ("survey", "summary")
-    documents: Any = opened if whole else _documents(opened, place)
+    documents: Any = opened
+    if not whole and place.threshold is not None:
+        from dpicl_rag.retrieval import ThresholdRetriever
+
+        documents = ThresholdRetriever(opened, place.threshold)
     with ExitStack() as stack:
         model = asked_model(opened, place, config, paying, quiet, reader=reader)
         llm = stack.enter_context(model)
@@ -189,12 +192,19 @@ def ask_units(
             stack.enter_context(console.status("Counting", quiet=quiet))
             found = llm.run(request, documents)
         else:
-            found = _read(llm, request, documents, stack, quiet)
+            if llm.reader is not None:
+                tell_calls(None, llm.config.max_calls)
+            bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
+            found = llm.run(request, documents, on_progress=bar.update)
     if as_json:
         console.write_json({**(kind or {}), **found.as_dict()})
         return
     _print_numbers(found)
-    _print_cost(found, paying)
+    if found.from_memory:
+        note = "from memory: counted before, so it costs nothing; --fresh counts again"
+        console.show(note, style="dim")
+    else:
+        print_spent(found, recorded=not paying.no_ledger)
 
 
 def _print_numbers(found: Numbers) -> None:
@@ -223,36 +233,6 @@ def _print_numbers(found: Numbers) -> None:
             screen.print(f"and {smaller} smaller themes; --json has all", style="dim")
         least = f"themes of fewer than about {found.smallest} units are not seen"
         screen.print(least, style="dim")
-
-
-def _read(
-    llm: PrivateContextLLM, request: Request, documents: Any, stack: ExitStack, quiet: bool
-) -> Any:
-    """Ask units one by one, with a bar."""
-    if llm.reader is not None:
-        tell_calls(None, llm.config.max_calls)
-    bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-    return llm.run(request, documents, on_progress=bar.update)
-
-
-def _documents(
-    opened: Corpus | ChromaCollection, units: option_groups.Units | option_groups.Source
-) -> Any:
-    """All units, or those near enough to the question."""
-    if units.threshold is None:
-        return opened
-    from dpicl_rag.retrieval import ThresholdRetriever
-
-    return ThresholdRetriever(opened, units.threshold)
-
-
-def _print_cost(found: Numbers, paying: option_groups.Paying) -> None:
-    """One line on its cost, or on its being from memory."""
-    if found.from_memory:
-        note = "from memory: counted before, so it costs nothing; --fresh counts again"
-        console.show(note, style="dim")
-    else:
-        print_spent(found, recorded=not paying.no_ledger)
 
 
 def _print_bars(counts: Mapping[str, Estimate]) -> None:

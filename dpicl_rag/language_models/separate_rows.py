@@ -11,8 +11,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.attention import own_attention
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, passed_to
-from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.transformers_rows import (
     CachedStates,
     NewTokens,

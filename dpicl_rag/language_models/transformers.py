@@ -20,8 +20,14 @@ from dpicl_rag.language_models.attention import own_attention
 from dpicl_rag.language_models.base import Input, Progress, in_tenths
 from dpicl_rag.language_models.converted_models import SMALL
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
-from dpicl_rag.language_models.hardware import ProbeResults, faster_dtype, machine, on_this_machine
-from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
+from dpicl_rag.language_models.hardware import (
+    NotEnoughMemoryError,
+    ProbeResults,
+    enough_memory,
+    faster_dtype,
+    machine,
+    on_this_machine,
+)
 from dpicl_rag.language_models.packed_rows import PackedRows, SingleRow
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.separate_rows import SeparateRows

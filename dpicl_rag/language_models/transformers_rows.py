@@ -11,8 +11,8 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.copy_bias import CopyBias
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.key_value_cache import Layers
-from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
 from dpicl_rag.language_models.turns import give_way

@@ -52,16 +52,11 @@ _SIGNATURES = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ParsedMail:
-    """A message without what is to be converted of it. Private.
+    """A message without what is to be converted of it; other fields are its record's. Private.
 
     Attributes:
         top: The lines of its headers that are shown.
         body: Its text.
-        metadata: As that of its record.
-        thread: As that of its record.
-        attachments: In their order.
-        fields: As those of its record.
-        exact: As that of its record.
         is_spam: Gmail's labels say that it is spam, trash or a draft.
     """
 

@@ -112,12 +112,7 @@ class Record:
 class Unparsed:
     """A message, an HTML file or a calendar before it is parsed; see `dpicl_rag.loaders.parsing`.
 
-    Attributes:
-        position: As that of its record.
-        kind: What it is.
-        raw: Its bytes.
-        file: As that of its record.
-        exact: As that of its record.
+    Position, file and exact are those of its record.
     """
 
     position: str
@@ -137,15 +132,9 @@ class Options:
     """Options of the caller, as in ``load``, and what converts files.
 
     Attributes:
-        unit: As there.
-        text_field: As there.
-        key_field: As there.
         conversions: Those of this load; where there are none, such files are skipped.
         parser: What parses mail and HTML; where there is none, this process does.
         header: As there, and no names where it is False there.
-        delimiter: As there.
-        spam: As there.
-        records: As there.
     """
 
     unit: str | None = None

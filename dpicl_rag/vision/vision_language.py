@@ -13,7 +13,7 @@ import torch
 from dpicl_rag import _validate
 from dpicl_rag._packaged import optional, without_bars
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError, ModelError
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.language_models.transformers import context_length_of, sample_of_weights
 from dpicl_rag.prompts import label_tokens

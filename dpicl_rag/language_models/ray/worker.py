@@ -18,10 +18,9 @@ import torch
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Rows, SpeakingRows
 from dpicl_rag.language_models.copy_bias import copying
-from dpicl_rag.language_models.hardware import processor
+from dpicl_rag.language_models.hardware import NotEnoughMemoryError, enough_memory, processor
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.openai_compatible.server_address import Address
-from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.ray.worker_messages import (
     Answer,
     Ask,

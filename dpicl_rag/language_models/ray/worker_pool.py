@@ -16,7 +16,7 @@ from typing import Any
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
+from dpicl_rag.language_models.hardware import NotEnoughMemoryError
 from dpicl_rag.language_models.ray.worker import Actor, ModelSource
 from dpicl_rag.language_models.ray.worker_messages import (
     PART,

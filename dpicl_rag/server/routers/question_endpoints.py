@@ -15,7 +15,7 @@ from dpicl_rag.languages.languages import language_of
 from dpicl_rag.languages.nested_questions import filled_in
 from dpicl_rag.prompts import plain
 from dpicl_rag.requests import Request as Asked
-from dpicl_rag.results import PrivateAnswer, within
+from dpicl_rag.results import PrivateAnswer, cost_of, within
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.delivery import GONE, streamed, unless_gone, whole
 from dpicl_rag.server.dependencies import Asking, ServerParts, Using
@@ -120,9 +120,7 @@ async def plan(model: PublicText, parts: Using, caller: Asking) -> dict[str, Any
         "smallest": survey.mechanism.smallest(),
         "label_tokens": most_label_tokens(),
         "within": within(count.mechanism.noise),
-        "epsilon": survey.epsilon,
-        "delta": survey.delta,
-        "rho": survey.rho,
+        **cost_of(survey),
     }
 
 
