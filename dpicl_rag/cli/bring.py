@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -119,11 +119,9 @@ class Bringing:
 @contextmanager
 def opened(target: Corpus, how: Following) -> Iterator[Bringing]:
     """Find the ledger, and close both with the block."""
-    try:
-        with nullcontext() if how.no_ledger else data_folder.find_ledger(how.ledger) as book:
-            yield Bringing(target, book, how)
-    finally:
-        target.close()
+    ledger = nullcontext() if how.no_ledger else data_folder.find_ledger(how.ledger)
+    with closing(target), ledger as book:
+        yield Bringing(target, book, how)
 
 
 def ingest_mail(

@@ -175,13 +175,10 @@ def open_corpus(
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.corpus import open_corpus
 
-    corpus = open_corpus(name, path, embedder=load_embedder(embedder))
-    try:
+    with closing(open_corpus(name, path, embedder=load_embedder(embedder))) as corpus:
         if not isinstance(corpus, Corpus):
             corpus.require_ready(name)
         yield corpus
-    finally:
-        corpus.close()
 
 
 def open_own_corpus(name: str, path: str | None, embedder: str | None) -> Corpus:

@@ -14,7 +14,7 @@ from dpicl_rag.errors import KnowledgeError
 
 if TYPE_CHECKING:
     from dpicl_rag.knowledge import Entry
-    from dpicl_rag.knowledge.answer_file import AnswerFile, MemoryScope
+    from dpicl_rag.knowledge.answer_file import AnswerFile
 
 app = typer.Typer(
     help="Show, correct and clear the answers that were released before. They are public; who "
@@ -39,8 +39,10 @@ def show(
     """Show questions and answers, the oldest first."""
     found: list[Entry] = []
     if data_folder.memory_path(ledger).exists():  # reading makes no file
+        from dpicl_rag.knowledge.answer_file import MemoryScope
+
         with data_folder.open_answers(ledger) as answers:
-            found = answers.entries(_scope(corpus, caller))
+            found = answers.entries(MemoryScope(corpus, caller))
     if as_json:
         console.write_json({"entries": [_public(entry) for entry in found]})
         return
@@ -89,7 +91,9 @@ def clear(
         if not yes:
             whose = [f"{kind} {name}" for kind, name in _given(corpus, caller)]
             typer.confirm(f"Forget all remembered answers of {' and '.join(whose)}?", abort=True)
-        count = answers.clear(_scope(corpus, caller))
+        from dpicl_rag.knowledge.answer_file import MemoryScope
+
+        count = answers.clear(MemoryScope(corpus, caller))
     typer.echo(f"forgot {count} {'answer' if count == 1 else 'answers'}")
 
 
@@ -102,12 +106,6 @@ def _existing(ledger: Path | None) -> AbstractContextManager[AnswerFile]:
 def _given(corpus: str | None, caller: str | None) -> list[tuple[str, str]]:
     named = (("corpus", corpus), ("caller", caller))
     return [(kind, name) for kind, name in named if name is not None]
-
-
-def _scope(corpus: str | None, caller: str | None) -> MemoryScope:
-    from dpicl_rag.knowledge.answer_file import MemoryScope
-
-    return MemoryScope(corpus, caller)
 
 
 def _public(entry: Entry) -> dict[str, Any]:
