@@ -27,7 +27,12 @@ def show(context: typer.Context, as_json: options.AsJson = False) -> None:
     rows = [_row(found, name, variable) for name, variable in settings_file.variables().items()]
     served = sorted(found.settings.corpora)
     ledger = next(row["value"] for row in rows if row["name"] == "ledger")
-    budgets = _budgets(found, None if ledger is None else Path(ledger))
+    tables = found.budgets()
+    said = file_budgets.standing(found, None if ledger is None else Path(ledger))
+    budgets = [
+        {"corpus": name, "budget": file_budgets.in_words(table), "standing": said[name]}
+        for name, table in sorted(tables.items())
+    ]
     if as_json:
         told = {"file": str(found.path), "settings": rows, "corpora": served, "budgets": budgets}
         console.write_json(told)
@@ -44,14 +49,6 @@ def show(context: typer.Context, as_json: options.AsJson = False) -> None:
         console.show(line)
     there = "" if found.path.exists() else " (not there)"
     console.show(f"settings file: {found.path}{there}", style="dim")
-
-
-def _budgets(found: settings_file.ChosenSettings, ledger: Path | None) -> list[dict[str, str]]:
-    tables, said = found.budgets(), file_budgets.standing(found, ledger)
-    return [
-        {"corpus": name, "budget": file_budgets.in_words(tables[name]), "standing": said[name]}
-        for name in sorted(tables)
-    ]
 
 
 def _row(found: settings_file.ChosenSettings, name: str, variable: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.contents import CORPUS, Contents, Embedded
-from dpicl_rag.corpora.folder import found_file, lock_file, vectors_file
+from dpicl_rag.corpora.folder import LOCK, VECTORS, found_file
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database, NamedFile
 from dpicl_rag.files.tables import pages
@@ -112,7 +112,7 @@ class Storage:
                 written.
         """
         found_file(self.path)  # no lock makes a folder anew
-        lock = FileLock(lock_file(self.path), timeout=PATIENCE_S, mode=0o600)
+        lock = FileLock(self.path.with_suffix(LOCK), timeout=PATIENCE_S, mode=0o600)
         try:
             lock.acquire()
         except Timeout:
@@ -272,7 +272,7 @@ class Storage:
     def erase(self) -> None:
         """Forget all documents, and give their space back; what is known of keys stays."""
         self.write(lambda connection: Contents(connection).clear())
-        vectors_file(self.path).unlink(missing_ok=True)
+        self.path.with_suffix(VECTORS).unlink(missing_ok=True)
         self._opened("writing").shrink()
         self.flush()
 
@@ -356,7 +356,7 @@ class Storage:
         return file.now()
 
     def _file(self, dimensions: int) -> VectorFile:
-        return VectorFile(vectors_file(self.path), dimensions)
+        return VectorFile(self.path.with_suffix(VECTORS), dimensions)
 
     def _loaded(self, file: tuple[int, int]) -> CorpusState:
         def work(connection: sqlite3.Connection) -> CorpusState:
