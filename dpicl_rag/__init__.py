@@ -60,38 +60,7 @@ if TYPE_CHECKING:
         PrivateTally,
     )
 
-__getattr__, __dir__ = importing(
-    __name__,
-    {
-        "accounting": "Adjacency Stability",
-        "answering.private_stream": "AsyncPrivateStream PrivateStream",
-        "configuration": "PrivacyConfig",
-        "documents": "Document",
-        "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "
-        "DPICLError EngineUnavailableError KnowledgeError LedgerError LoaderError "
-        "MissingDependencyError MissingDocumentsError ModelError",
-        "answering.plan": "FewUnitsWarning Plan",
-        "knowledge": "AnswerMemory Bundle NotRememberedWarning PublicDocuments",
-        "language_models.openai_compatible.openai_model": "OpenAICompatibleModel",
-        "language_models.prefix_cache": "PrefixCache",
-        "language_models.readers.reply_cache": "ReplyCache",
-        "language_models.ray": "RayModel",
-        "language_models.transformers": "TransformersModel",
-        "ledger": "Ledger NoBudgetWarning",
-        "loaders": "load",
-        "mechanisms.randomness": "NotPrivateWarning",
-        "private_context_llm": "PrivateContextLLM",
-        "prompts": "Example PromptTemplate",
-        "publishing": "publish",
-        "corpora": "Corpus",
-        "rehearsal": "Rehearsal",
-        "requests": "Request",
-        "results": "PrivateAnswer PrivateLabel",
-        "retrieval": "CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
-        "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
-        "surveys.survey_results": "PrivateCount PrivateSummary PrivateSurvey PrivateTally",
-    },
-)
+__getattr__, __dir__ = importing(__name__)
 
 __version__ = "0.1.0"
 __all__ = [

@@ -57,15 +57,9 @@ class NoOrdinaryModel:
         return self._engine("PrivateQueryEngine", retriever, options)
 
     def as_chat_engine(self, retriever: Any, **options: Any) -> Any:
-        """A LlamaIndex chat engine that answers with this model; see ``as_query_engine``.
+        """A LlamaIndex chat engine that answers with this model.
 
-        Args:
-            retriever: A retriever of this library, or a ``VectorStoreIndex``.
-            **options: See ``llama_index_dpicl_rag.PrivateChatEngine``.
-
-        Raises:
-            ConfigurationError: An option is unknown, or as in ``PrivateQueryEngine``.
-            MissingDependencyError: LlamaIndex is not installed.
+        Arguments and errors as of ``as_query_engine``; options as of ``PrivateChatEngine``.
         """
         return self._engine("PrivateChatEngine", retriever, options)
 

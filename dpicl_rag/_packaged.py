@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -18,23 +20,22 @@ INSTALL_MODELS = (
 )
 
 
-def importing(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def importing(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package whose names are imported when first used.
 
-    See PEP 562.
-
-    Args:
-        package: Its name.
-        homes: By module of the package, the names that come from it, with spaces between them.
+    They are those that its own file imports for type checkers alone. See PEP 562.
     """
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
+
+    @lru_cache(maxsize=1)
+    def home_of() -> dict[str, str]:
+        file = ast.parse(inspect.getsource(importlib.import_module(package)))
+        imports = [one for one in ast.walk(file) if isinstance(one, ast.ImportFrom)]
+        return {name.name: str(one.module) for one in imports for name in one.names}
 
     def getattr_(name: str) -> Any:
-        if name not in home_of:
+        if name.startswith("_") or name not in home_of():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+        return getattr(importlib.import_module(home_of()[name]), name)
 
     def dir_() -> list[str]:
         return sorted(importlib.import_module(package).__all__)

@@ -289,12 +289,7 @@ def cost_of(result: Paid) -> dict[str, float]:
 
 
 def notebook_table(text: str, rows: Iterable[tuple[str, str]]) -> str:
-    """HTML of a text for a notebook, and of public numbers under it. All are escaped.
-
-    Args:
-        text: In front; one without letters is left out.
-        rows: Name and value.
-    """
+    """HTML of a text for a notebook, and of public numbers under it. All are escaped."""
     front = f'<p style="white-space: pre-wrap">{escape(text)}</p>' if text.strip() else ""
     cells = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows

@@ -53,7 +53,7 @@ from itertools import pairwise
 import torch
 
 from dpicl_rag import _validate
-from dpicl_rag.language_models.content_words import FUNCTION_WORDS, digits_for_words
+from dpicl_rag.languages.content_words import FUNCTION_WORDS, digits_for_words
 from dpicl_rag.mechanisms import selection
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.normal_forms import normal_form

@@ -93,11 +93,7 @@ class PoissonSubsampled(Event):
 
 @dataclass(frozen=True, slots=True)
 class Composed(Event):
-    """Several events on the same corpus.
-
-    Attributes:
-        events: In any order.
-    """
+    """Several events on the same corpus."""
 
     events: tuple[Event, ...]
 

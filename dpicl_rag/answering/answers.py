@@ -8,7 +8,7 @@ from functools import partial
 
 from dpicl_rag.answering.answer_plan import planned_answer, with_agreement
 from dpicl_rag.answering.decoding import generate
-from dpicl_rag.answering.follow_ups import whole_question
+from dpicl_rag.answering.follow_ups import whole_question, wordings
 from dpicl_rag.answering.free_answers import (
     form_of,
     is_small_talk,
@@ -22,13 +22,11 @@ from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import Proposal, proposal_for
 from dpicl_rag.answering.question import Question
-from dpicl_rag.answering.repeated_questions import only_repeats
 from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes, stating
 from dpicl_rag.answering.steps import answered_in_steps, plan_of_steps, questions_of
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
-from dpicl_rag.answering.wordings import wordings
-from dpicl_rag.answering.written_sentences import counts_in_words, with_counts
+from dpicl_rag.answering.written_sentences import counts_in_words, only_repeats, with_counts
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.bundle import Bundle
 from dpicl_rag.language_models.copy_bias import copying

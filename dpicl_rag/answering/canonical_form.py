@@ -18,10 +18,14 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 
-from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words, digits_for_words
 from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.languages.content_words import (
+    FUNCTION_WORDS,
+    content_words,
+    digits_for_words,
+    has_digit,
+)
 from dpicl_rag.languages.languages import Language, languages
-from dpicl_rag.languages.numbers_in_words import has_digit
 from dpicl_rag.normal_forms import normal_form
 
 CanonicalForm = Callable[[str], str | None]

@@ -13,7 +13,7 @@ from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, StoppedError
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.notes import UnitReading
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger import Account

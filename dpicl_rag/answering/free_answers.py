@@ -19,7 +19,7 @@ from dpicl_rag.answering.written_sentences import with_counts
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.bundle import PublishedItem
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import NOTE, notes
 from dpicl_rag.language_models.tokenizer import Tokenizer

@@ -18,7 +18,7 @@ from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading, choices
 from dpicl_rag.mechanisms.selection import Mechanism

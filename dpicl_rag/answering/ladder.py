@@ -189,11 +189,7 @@ class Ladder:
         return _units_of(self)
 
     def after(self, count: int) -> tuple[KeyCounts, ...]:
-        """The steps that a top count leaves, of the same price at most; none where it is too low.
-
-        Args:
-            count: The top count as it was drawn.
-        """
+        """The steps that a top count leaves, of the same price at most; none if it is too low."""
         assert self.top is not None
         if count < self.least:
             return ()
@@ -215,9 +211,6 @@ class Ladder:
         """Probability that what so many units say is released, and the rho that is paid on average.
 
         Both are public. That so many say the same is assumed, and that all others differ.
-
-        Args:
-            units: How many say the same.
         """
         return _outcome(self, units)
 

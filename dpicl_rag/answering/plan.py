@@ -175,9 +175,6 @@ class Plan(PricedPlan, Generic[M_co]):
 
         Sound at no price: a filter charges whatever strength was used, and a strength may follow
         from anything that was released (docs/privacy.md, "Strength by need").
-
-        Args:
-            count: What the search has released.
         """
         if self.counted is None or count is None:
             return self.mechanism
@@ -189,9 +186,6 @@ class Plan(PricedPlan, Generic[M_co]):
         A function of public numbers: nothing is searched, and what a threshold or a list finds has
         no part in it. Experts that cannot carry a word together leave the answer to the public
         model: it is fluent, and wrong.
-
-        Args:
-            search: Finds its units.
         """
         needed = self.units_to_agree
         found = (search.aim, _remedy(search))

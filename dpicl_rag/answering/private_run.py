@@ -104,10 +104,6 @@ class PrivateRun:
     def question(self, text: str, model: LanguageModel | None = None) -> Question:
         """A question and how it is asked.
 
-        Args:
-            text: Its words.
-            model: Reads it in the model's place.
-
         Raises:
             ConfigurationError: It has no words.
         """
@@ -158,11 +154,7 @@ class PrivateRun:
         )
 
     def booking(self, source: str | None) -> Booking:
-        """Terms of the budgets that it comes out of.
-
-        Args:
-            source: Name of the corpus that the documents are from.
-        """
+        """Terms of the budgets that it comes out of."""
         if self.ledger is None:
             return Booking()
         return booking(self.ledger.status(), self.booked_under(source), self.caller)
@@ -172,12 +164,7 @@ class PrivateRun:
         return replace(self, config=self.config.under(self.booking(source)))
 
     def every_unit_has(self, rho: float, source: str | None) -> bool:
-        """True where no unit can have less left, by public numbers.
-
-        Args:
-            rho: zCDP.
-            source: Name of the corpus that the documents are from.
-        """
+        """True where no unit can have less left, by public numbers."""
         if self.ledger is None:
             return True
         left = least_unit_remaining(self.ledger.status(), self.booked_under(source))

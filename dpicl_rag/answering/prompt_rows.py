@@ -18,7 +18,7 @@ from dpicl_rag.language_models.base import (
     Rows,
     single_row,
 )
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt, PromptTemplate

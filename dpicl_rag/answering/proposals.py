@@ -31,9 +31,9 @@ from dpicl_rag.answering.question import Question
 from dpicl_rag.knowledge.answer_file import Entry
 from dpicl_rag.knowledge.answer_memory import AnswerMemory, asks_the_same, shorter_questions
 from dpicl_rag.language_models.base import Input, LanguageModel
-from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.languages.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.languages.languages import QuestionKind
 from dpicl_rag.languages.sentences import first_sentence
 from dpicl_rag.prompts import Prompt

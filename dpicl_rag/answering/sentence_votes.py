@@ -23,13 +23,12 @@ from dpicl_rag.answering.support import Naming, Stating, supports
 from dpicl_rag.answering.whole_answers import SentenceVotes
 from dpicl_rag.knowledge.answer_memory import asking_part
 from dpicl_rag.language_models.base import Rows, SpeakingRows
-from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
+from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import says_nothing
-from dpicl_rag.languages.senders import without_sender
-from dpicl_rag.languages.sentences import first_sentence
+from dpicl_rag.languages.sentences import first_sentence, without_sender
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
@@ -51,9 +50,6 @@ class VoteReader:
         shown: Words of worked examples: who says nothing else has no vote.
         silent: Whether an expert says so itself where its document does not tell. Else only those
             have a vote whose document has words of the question.
-
-    Attributes:
-        end: Where a sentence ends.
     """
 
     def __init__(

@@ -56,12 +56,7 @@ def questions_of(question: str) -> tuple[str, ...]:
 
 
 def plan_of_steps(questions: Sequence[str], plans: Sequence[Plan[Mechanism]]) -> Plan[Mechanism]:
-    """One plan of several answers: the last one's, with the price of all.
-
-    Args:
-        questions: See `questions_of`.
-        plans: Of each of them.
-    """
+    """One plan of several answers: the last one's, with the price of all."""
     *first, last = plans
     if not first:
         return last

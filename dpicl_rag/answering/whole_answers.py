@@ -35,14 +35,7 @@ _END = "."
 def whole_answer(
     question: Question, plan: Plan[Mechanism], experts: Experts[Mechanism], randomness: Randomness
 ) -> WholeAnswer | None:
-    """The agreement on whole sentences; None where the plan counts none, or no pool pays.
-
-    Args:
-        question: What is asked.
-        plan: Of the answer.
-        experts: The experts, and how they pay.
-        randomness: Where noise comes from.
-    """
+    """The agreement on whole sentences; None where the plan counts none, or no pool pays."""
     if not plan.ladder or not experts.thresholds:
         return None
     config = question.config
@@ -124,12 +117,7 @@ class WholeAnswer:
         return "WholeAnswer(<private>)"
 
     def speak(self, votes: SentenceVotes, tokenizer: Tokenizer) -> Generator[int, None, None]:
-        """Release sentences until experts do not agree.
-
-        Args:
-            votes: Of experts for what they say by themselves.
-            tokenizer: Of the model.
-        """
+        """Release sentences until experts do not agree."""
         released: list[int] = []
         for at in range(self._sentences):
             left = self._most - len(released)

@@ -1,10 +1,11 @@
-"""Worker threads: the async twins of what computes."""
+"""Worker threads and tasks: the async twins of what computes, and work that ends with a block."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from dpicl_rag.errors import StoppedError
@@ -62,3 +63,20 @@ def in_worker(
 
     twin.__doc__ = f"``{method.__name__}`` in a worker thread."
     return twin
+
+
+@asynccontextmanager
+async def one_task(work: Awaitable[T]) -> AsyncIterator[asyncio.Task[T]]:
+    """Work under way, which has ended when the block has.
+
+    So it has where the task of the block is cancelled. Nothing that it raises reaches a log.
+    """
+    working = asyncio.ensure_future(work)
+    try:
+        yield working
+    finally:
+        if not working.done():
+            working.cancel()
+            await asyncio.wait([working])
+        if not working.cancelled():
+            working.exception()  # seen

@@ -8,13 +8,14 @@ question round.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.answering.question import Question
 from dpicl_rag.errors import ContextLengthError
-from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import language_of
 from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.languages.sentences import first_sentence
@@ -69,12 +70,7 @@ def says_no_more(sentence: str, question: str, keys: Sequence[str]) -> bool:
 
 
 def counts_in_words(parts: Sequence[AgreedPart], question: str) -> str:
-    """A fixed sentence of the counts that were released with parts; empty without parts.
-
-    Args:
-        parts: Of an answer.
-        question: Says the language.
-    """
+    """A fixed sentence of the counts that were released with parts; empty without parts."""
     prose = prose_for(question)
     counts = [(part.text, part.estimate) for part in parts if part.estimate is not None]
     if counts:
@@ -86,3 +82,31 @@ def with_counts(answer: PrivateAnswer, question: str) -> PrivateAnswer:
     """The same with the counts of its parts in words."""
     told = counts_in_words(answer.parts, question)
     return replace(answer, text=f"{answer.text} {told}") if told else answer
+
+
+_WORD = re.compile(r"[^\W_]+")
+_OR = frozenset(("or", "oder", "ou", "o", "oppure"))
+
+
+def only_repeats(question: str, answer: str, examples: str = "") -> bool:
+    """True of an answer without a word that the question lacks, and without yes or no.
+
+    Who asks "Is it red or blue?" is answered in its words. An answer that begins with a worked
+    example repeats that.
+
+    Args:
+        question: Public text.
+        answer: What was released.
+        examples: Answers that the prompt showed.
+    """
+    language = language_of(question)
+    words = _WORD.findall(answer.casefold())
+    if _OR.intersection(_WORD.findall(question.casefold())):
+        return False
+    if language.yes.intersection(words) or language.no.intersection(words):
+        return False
+    asked, shown = language.content_words(question), language.content_words(examples)
+    begins = language.content_words(first_sentence(answer))
+    if (news := begins - asked) and news <= shown:
+        return True
+    return language.content_words(answer) <= asked

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
         audit_agreement,
         audit_extraction,
     )
-    from dpicl_rag.auditing.audit_folder import AuditFolder
-    from dpicl_rag.auditing.audit_report import AuditReport
+    from dpicl_rag.auditing.audit_report import AuditFolder, AuditReport
     from dpicl_rag.auditing.canaries import (
         CanaryAudit,
         audit_canary,
@@ -32,21 +31,7 @@ if TYPE_CHECKING:
     from dpicl_rag.auditing.subject import Subject
     from dpicl_rag.auditing.worst_models import SyntheticModel, audit_synthetic
 
-__getattr__, __dir__ = importing(
-    __name__,
-    {
-        "attacks": "AgreementAudit ExtractionAudit audit_agreement audit_extraction",
-        "audit_folder": "AuditFolder",
-        "audit_report": "AuditReport",
-        "canaries": "CanaryAudit audit_canary epsilon_lower_bound worst_canary",
-        "channels": "ChannelAudit audit_channels",
-        "near_ties": "NearTieAudit audit_near_ties",
-        "neighbours": "NeighbourAudit audit_neighbours",
-        "remembering": "RememberingModel",
-        "subject": "Subject",
-        "worst_models": "SyntheticModel audit_synthetic",
-    },
-)
+__getattr__, __dir__ = importing(__name__)
 
 __all__ = [
     "AgreementAudit",

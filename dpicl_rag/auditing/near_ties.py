@@ -281,12 +281,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Neighbours:
-    """Two corpora that differ in one unit.
-
-    Attributes:
-        one: With the unit.
-        other: Without it.
-    """
+    """Two corpora that differ in one unit."""
 
     one: Side
     other: Side
@@ -301,12 +296,7 @@ class Neighbours:
 
 
 def every_attack(subject: Subject, copies: int) -> Iterator[tuple[AttackName, list[Neighbours]]]:
-    """Each attack with the neighbours to choose from; those that the model can suffer.
-
-    Args:
-        subject: Its model is attacked.
-        copies: How many units hold one text.
-    """
+    """Each attack with the neighbours to choose from; those that the model can suffer."""
     from dpicl_rag.language_models.transformers import TransformersModel
 
     model = OneReading(subject.model)

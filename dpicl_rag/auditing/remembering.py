@@ -153,9 +153,6 @@ class OneReading(WrappedModel[LanguageModel]):
 
     Unlike ``RememberingModel`` it computes a row anew in every company, so what others do to a row
     is seen.
-
-    Args:
-        model: The language model.
     """
 
     def __init__(self, model: LanguageModel) -> None:

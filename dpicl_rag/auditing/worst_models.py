@@ -60,11 +60,7 @@ class SyntheticModel:
 
 
 class SyntheticTokenizer:
-    """Tokens are bytes of the text when they are read, and numbers from 0 on when they are drawn.
-
-    Args:
-        stop_tokens: Tokens that end an answer.
-    """
+    """Tokens are bytes of the text where they are read, and numbers from 0 where they are drawn."""
 
     start_tokens = ()
 

@@ -20,7 +20,7 @@ from dpicl_rag.cli.asking import (
     tell_calls,
     tell_toy,
 )
-from dpicl_rag.cli.first_model import chosen_model
+from dpicl_rag.cli.model_commands import chosen_model
 from dpicl_rag.cli.tally import ask_units, print_plan_of_numbers
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError

@@ -48,17 +48,7 @@ def asked_model(
     reader: str | None = None,
     bundle: Bundle | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """The model that is asked, with its ledger and memory; a survey by vectors loads none.
-
-    Args:
-        opened: The corpus.
-        source: Where it is.
-        config: Settings of answers.
-        paying: Whose budget pays, and perhaps who answers.
-        quiet: Whether no progress is shown.
-        reader: Address of a chat model that reads for a survey.
-        bundle: Public knowledge beside the memory.
-    """
+    """The model that is asked, with its ledger and memory; a survey by vectors loads none."""
     from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
     from dpicl_rag.language_models.readers.no_writer import UnloadedModel
     from dpicl_rag.prompts import PromptTemplate
@@ -71,9 +61,8 @@ def asked_model(
         made["prefix_cache"] = data_folder.open_prefixes(opened.name, source.path)
     config.require_reader(reader)
     with ExitStack() as stack:
-        ledger = None
-        if not paying.no_ledger:
-            ledger = stack.enter_context(file_budgets.open_book(paying.ledger, opened.name))
+        booked = None if paying.no_ledger else opened.name
+        ledger = stack.enter_context(file_budgets.open_book(paying.ledger, booked))
         loading = console.status("Loading the language model", quiet=quiet or answering is None)
         with console.told(NotPrivateWarning, ReadAnewWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -107,22 +96,15 @@ def planning_model(
     name: str | None = None,
     paying: option_groups.Paying | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """A model that makes plans alone: none is loaded, nothing is searched, and nothing is paid.
-
-    Args:
-        config: Settings of answers.
-        reader: Address of a chat model that would read.
-        name: Of the corpus.
-        paying: Whose budget would pay; None looks at no ledger.
-    """
+    """A model that makes plans alone: none is loaded, nothing is searched, and nothing is paid."""
     from dpicl_rag.language_models.readers.no_writer import UnloadedModel, UnloadedReader
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
     config.require_reader(reader)
-    with ExitStack() as stack:
-        ledger = None
-        if paying is not None and name is not None and not paying.no_ledger:
-            ledger = stack.enter_context(file_budgets.open_book(paying.ledger, name))
+    file, booked = None, None
+    if paying is not None and not paying.no_ledger:
+        file, booked = paying.ledger, name
+    with file_budgets.open_book(file, booked) as ledger:
         yield PrivateContextLLM(
             UnloadedModel(),
             reader=None if reader is None else UnloadedReader(),
@@ -160,12 +142,7 @@ def opened_reader(
 
 
 def rehearse(model: LanguageModel, *, quiet: bool) -> None:
-    """Rehearse a model where it is new here, with a bar: that takes minutes, once.
-
-    Args:
-        model: Reads public documents.
-        quiet: Show no bar.
-    """
+    """Rehearse a model where it is new here, with a bar: that takes minutes, once."""
     from dpicl_rag.rehearsal import rehearsal_of
 
     with console.Bar("Rehearsing the model, once", quiet=quiet, counts=True) as bar:
@@ -200,27 +177,19 @@ def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
     """One line on what a result cost."""
     spent = f"spent: epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.4g}"
     note = "" if recorded else " (not recorded)"
-    console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)
+    console.show(f"{spent}{note}{end}", style="dim")
 
 
 def print_plan(
     plan: PricedPlan, *, as_json: bool, kind: Mapping[str, str | None] | None = None
 ) -> None:
-    """The parts of a plan with their prices, and its notes; or all its numbers.
-
-    Args:
-        plan: Public.
-        as_json: Print numbers.
-        kind: What JSON begins with, where the kind was chosen here.
-    """
+    """The parts of a plan with their prices, and its notes; or all its numbers."""
     if as_json:
         console.write_json({**(kind or {}), **plan.as_dict()})
         return
-    from rich.table import Table
-
-    table = Table("", "rho", "", box=None)
+    table = console.table("", "rho", "", box=None)
     for row in plan.rows():
         table.add_row(*row)
     console.stdout().print(table)
     for note in plan.notes():
-        console.stdout().print(note, style="dim", soft_wrap=True)
+        console.show(note, style="dim")

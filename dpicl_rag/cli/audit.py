@@ -6,6 +6,7 @@ import random
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -98,9 +99,9 @@ def audit(
             documents = load(source, text_field=text_field).documents
         else:
             assert corpus is not None
-            asked = option_groups.Source(corpus, threshold=threshold, path=path, embedder=embedder)
-            with data_folder.open_search(asked) as search:
-                documents = _found(search, question, config)
+            asked = option_groups.Source(corpus, threshold=threshold)
+            with data_folder.open_corpus(corpus, path, embedder) as opened:
+                documents = _found(data_folder.search_of(opened, asked), question, config)
     if not documents:
         raise ConfigurationError(
             "no document was found for the question; give one that the documents answer with "
@@ -108,7 +109,7 @@ def audit(
         )
     sample, around = _sample(documents, units), _sample(documents, canary_units)
     from dpicl_rag import __version__, auditing
-    from dpicl_rag.auditing.audit_folder import identity
+    from dpicl_rag.auditing.audit_report import identity
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 
@@ -142,7 +143,7 @@ def audit(
         for name, (label, run) in parts.items():
             if getattr(report, name) is None:
                 with console.Bar(label, quiet=quiet or not label) as bar:
-                    found = run(bar.update)
+                    found = run(on_progress=bar.update)
                 report = replace(report, **{name: found})
                 if folder is not None:
                     files = folder.keep(report, of)
@@ -186,7 +187,7 @@ def probe_reader(
     if as_json:
         console.write_json({"equal": equal, "calls": calls})
     else:
-        console.stdout().print(_EQUAL.format(calls) if equal else _MOVED, soft_wrap=True)
+        console.show(_EQUAL.format(calls) if equal else _MOVED)
     if not equal:
         raise typer.Exit(1)
 
@@ -201,16 +202,16 @@ def _parts(
     tokens: int,
     runs: int,
     canary_tokens: int,
-) -> dict[str, tuple[str, Callable[[Progress], Any]]]:
+) -> dict[str, tuple[str, Callable[..., Any]]]:
     """Every part of a report, with the label of its bar, in the order in which they are run."""
     from dpicl_rag import auditing
 
-    def canary(progress: Progress) -> auditing.CanaryAudit:
+    def canary(on_progress: Progress) -> auditing.CanaryAudit:
         def choosing(done: float, kinds: float | None) -> None:
-            progress(_CHOOSING * done / (kinds or 1), 1.0)
+            on_progress(_CHOOSING * done / (kinds or 1), 1.0)
 
         def drawing(done: float, of: float | None) -> None:
-            progress(_CHOOSING + (1 - _CHOOSING) * done / (of or 1), 1.0)
+            on_progress(_CHOOSING + (1 - _CHOOSING) * done / (of or 1), 1.0)
 
         unit = auditing.worst_canary(subject, around, on_progress=choosing)
         return auditing.audit_canary(
@@ -223,33 +224,19 @@ def _parts(
         )
 
     return {
-        "synthetic": (
-            "Worst-case experts",
-            lambda progress: auditing.audit_synthetic(subject, on_progress=progress),
-        ),
-        "agreement": (
-            "Units that collude",
-            lambda progress: auditing.audit_agreement(subject, on_progress=progress),
-        ),
-        "near_ties": (
-            "Planted near-ties",
-            lambda progress: auditing.audit_near_ties(reading_anew, on_progress=progress),
-        ),
+        "synthetic": ("Worst-case experts", partial(auditing.audit_synthetic, subject)),
+        "agreement": ("Units that collude", partial(auditing.audit_agreement, subject)),
+        "near_ties": ("Planted near-ties", partial(auditing.audit_near_ties, reading_anew)),
         "documents": (
             "Neighbours of the sample",
-            lambda progress: auditing.audit_neighbours(
-                subject, sample, tokens=tokens, on_progress=progress
-            ),
+            partial(auditing.audit_neighbours, subject, sample, tokens=tokens),
         ),
         "canary": ("Canary", canary),
-        "extraction": (
-            "Extraction",
-            lambda progress: auditing.audit_extraction(subject, sample, on_progress=progress),
-        ),
+        "extraction": ("Extraction", partial(auditing.audit_extraction, subject, sample)),
         # Without a bar: what is printed meanwhile is compared.
         "channels": (
             "",
-            lambda _: auditing.audit_channels(reading_anew, sample, embedder=embedder),
+            lambda on_progress: auditing.audit_channels(reading_anew, sample, embedder=embedder),
         ),
     }
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.cli import console, data_folder, show_joins
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.adding import Ingested
     from dpicl_rag.corpora.holdings import Held
     from dpicl_rag.documents import Document
     from dpicl_rag.following.followed_files import FileSource
-    from dpicl_rag.following.mail_account import MailAccount
-    from dpicl_rag.following.mail_session import MailSession
+    from dpicl_rag.following.mail_account import MailAccount, MailSession
     from dpicl_rag.following.outcome import Brought
+    from dpicl_rag.language_models.base import Progress
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.loaders.shared_keys import Joins
 
@@ -50,8 +49,7 @@ class MailAccess:
 
     def session(self, account: MailAccount, *, quiet: bool) -> MailSession:
         """Open a session."""
-        from dpicl_rag.following.mail_account import credential_of
-        from dpicl_rag.following.mail_session import MailSession
+        from dpicl_rag.following.mail_account import MailSession, credential_of
 
         credential = credential_of(account, self.token_command)
         with console.status(f"Opening {account.name}", quiet=quiet):
@@ -71,18 +69,11 @@ class Bringing:
         from dpicl_rag.following.followed_mail import bring_mail
 
         with self._bar("Looking at new mail") as looking, self._bar("Reading mail") as bar:
-
-            def add(documents: Sequence[Document], held: Held) -> Ingested:
-                looking.stop()
-                return self._adding(bar, lambda done, total: None)(documents, held)
-
             return bring_mail(
                 self.target,
                 session,
-                add,
-                joins="allow" if self.how.yes else "ask",
-                deletions=self.how.deletions,
-                before_deleting=self.forget_reading,
+                partial(self._add, looking, bar, None),
+                **self._way(),
                 on_headers=looking.update,
                 on_progress=bar.update,
             )
@@ -92,20 +83,8 @@ class Bringing:
         from dpicl_rag.following.followed_files import bring_files
 
         with self._bar("Reading") as reading, self._bar("Embedding") as embedding:
-
-            def add(documents: Sequence[Document], held: Held) -> Ingested:
-                reading.stop()
-                return self._adding(embedding, embedding.update)(documents, held)
-
-            return bring_files(
-                self.target,
-                source,
-                add,
-                joins="allow" if self.how.yes else "ask",
-                deletions=self.how.deletions,
-                before_deleting=self.forget_reading,
-                on_progress=reading.update,
-            )
+            add = partial(self._add, reading, embedding, embedding.update)
+            return bring_files(self.target, source, add, **self._way(), on_progress=reading.update)
 
     def forget_reading(self, units: set[str]) -> None:
         """Delete what models and readers have read of units."""
@@ -114,33 +93,35 @@ class Bringing:
     def _bar(self, label: str) -> console.Bar:
         return console.Bar(label, quiet=self.how.quiet, counts=True, logged=True)
 
-    def _adding(
-        self, bar: console.Bar, on_progress: Callable[[float, float | None], None]
-    ) -> Callable[[Sequence[Document], Held], Ingested]:
-        def adding(documents: Sequence[Document], held: Held) -> Ingested:
-            def add(asked: Joins) -> Ingested:
-                return self.target.add(
-                    documents,
-                    on_progress,
-                    ledger=self.book,
-                    no_ledger=self.how.no_ledger,
-                    joins=asked,
-                    held=held,
-                )
+    def _way(self) -> dict[str, Any]:
+        joins = "allow" if self.how.yes else "ask"
+        given = {"joins": joins, "deletions": self.how.deletions}
+        return {**given, "before_deleting": self.forget_reading}
 
-            return show_joins.asking(add, self.target, yes=self.how.yes, before=bar.stop)
+    def _add(
+        self,
+        looking: console.Bar,
+        bar: console.Bar,
+        on_progress: Progress | None,
+        documents: Sequence[Document],
+        held: Held,
+    ) -> Ingested:
+        """Add documents, after those that were looked at."""
+        looking.stop()
 
-        return adding
+        def add(asked: Joins) -> Ingested:
+            own = {"ledger": self.book, "no_ledger": self.how.no_ledger}
+            return self.target.add(documents, on_progress, joins=asked, held=held, **own)
+
+        return show_joins.asking(add, self.target, yes=self.how.yes, before=bar.stop)
 
 
 @contextmanager
 def opened(target: Corpus, how: Following) -> Iterator[Bringing]:
     """Find the ledger, and close both with the block."""
-    try:
-        with nullcontext() if how.no_ledger else data_folder.find_ledger(how.ledger) as book:
-            yield Bringing(target, book, how)
-    finally:
-        target.close()
+    ledger = nullcontext() if how.no_ledger else data_folder.find_ledger(how.ledger)
+    with closing(target), ledger as book:
+        yield Bringing(target, book, how)
 
 
 def ingest_mail(
@@ -151,16 +132,7 @@ def ingest_mail(
     create: Callable[[], Corpus],
     warm: Callable[[Corpus], int] | None,
 ) -> None:
-    """Read mail on servers into a corpus, and follow it from now on.
-
-    Args:
-        addresses: Of mailboxes.
-        how: Options.
-        access: Options.
-        unit: The privacy unit.
-        create: Makes or opens the corpus, once a server has let us in.
-        warm: Lets the language model read the documents.
-    """
+    """Read mail on servers into a corpus, and follow it from now on."""
     from dpicl_rag.following.mail_account import accounts_of
 
     first, *others = accounts_of(addresses, unit)
@@ -194,15 +166,22 @@ def show(
             }
         )
         return
-    out = console.stdout()
     for one in brought:
-        out.print(console.printable(one.source), soft_wrap=True)
-        out.print(_table(one))
-        skipped = [f"{item.position}: {item.reason}" for item in one.skipped[:_SKIPPED]]
-        for line in skipped:
-            out.print(console.printable(f"  {line}"), soft_wrap=True)
-        if len(one.skipped) > len(skipped):
-            out.print(f"  and {len(one.skipped) - len(skipped):,} more; --json names them all")
+        console.show(one.source)
+        console.show_counts(
+            {
+                "there now": one.there,
+                "  known before": one.known,
+                "read": one.read,
+                "  skipped": len(one.skipped),
+                "passages embedded": one.passages,
+                "gone there, deleted here": one.deleted,
+            }
+        )
+        for item in one.skipped[:_SKIPPED]:
+            console.show(f"  {item.position}: {item.reason}")
+        if (left := len(one.skipped) - _SKIPPED) > 0:
+            console.show(f"  and {left:,} more; --json names them all")
         show_joins.show(one.joins)
         show_joins.show_withheld(one.withheld)
 
@@ -219,23 +198,3 @@ def _view(brought: Brought) -> dict[str, Any]:
         "joins": [show_joins.view(join) for join in brought.joins],
         "withheld": [show_joins.view(join) for join in brought.withheld],
     }
-
-
-def _table(brought: Brought) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    rows = {
-        "there now": brought.there,
-        "  known before": brought.known,
-        "read": brought.read,
-        "  skipped": len(brought.skipped),
-        "passages embedded": brought.passages,
-        "gone there, deleted here": brought.deleted,
-    }
-    for label, count in rows.items():
-        table.add_row(label, f"{count:,}")
-    return table

@@ -215,14 +215,8 @@ def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
     from dpicl_rag.ledger.budgets import delta_of_rho
     from dpicl_rag.ledger.fixed_point import affordable
 
-    amounts = {
-        "budget": status.budget,
-        "unit_budget": status.unit_budget,
-        "spent": status.spent,
-        "reserved": status.reserved,
-        "remaining": status.remaining,
-        "unit_remaining": status.unit_remaining,
-    }
+    names = ("budget", "unit_budget", "spent", "reserved", "remaining", "unit_remaining")
+    amounts = {name: getattr(status, name) for name in names}
     rest = delta_of_rho(status, delta)
     return {
         "kind": status.kind,
@@ -247,20 +241,16 @@ def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
 
 
 def _print(found: Sequence[ScopeStatus], rows: Sequence[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.table import Table
-
     caption = (
         "epsilon at delta {delta:g} (zCDP rho); left are answers of epsilon {answer_epsilon:g} "
         "by the public bound"
     )
-    table = Table(box=box.SIMPLE, caption=caption.format(**rows[0]))
-    table.add_column("Budget of", overflow="fold")
-    table.add_column("Spent")
-    table.add_column("")
-    table.add_column("Answers", justify="right")
-    table.add_column("Left", justify="right")
-    table.add_column("Renews")
+    table = console.table(
+        *("Budget of", "Spent", "", "Answers", "Left", "Renews"),
+        right=["Answers", "Left"],
+        folded=["Budget of"],
+        caption=caption.format(**rows[0]),
+    )
     for status, row in zip(found, rows, strict=True):
         left = "no limit" if row["answers_left"] is None else str(row["answers_left"])
         table.add_row(
@@ -302,4 +292,4 @@ def _both(row: dict[str, Any], name: str) -> str:
 
 def _tell(row: dict[str, Any], also: str = "") -> None:
     line = f"{_scope(row)}: {row['standing']}{also}"
-    console.stdout().print(console.printable(line), soft_wrap=True)
+    console.show(line)

@@ -48,7 +48,7 @@ def classify(
     if as_json:
         console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
-    console.stdout().print(console.printable(chosen.label), soft_wrap=True)
+    console.show(chosen.label)
     print_spent(chosen, recorded=not answering.no_ledger)
 
 
@@ -116,9 +116,8 @@ def classify_image(
         )
     PrivacyConfig.create(epsilon=epsilon, delta=delta)  # checks them
     documents = load_images(folder).documents
-    with ExitStack() as stack:
-        name = corpus or folder.resolve().name
-        book = None if no_ledger else stack.enter_context(file_budgets.open_book(ledger, name))
+    name = corpus or folder.resolve().name
+    with file_budgets.open_book(ledger, None if no_ledger else name) as book:
         with console.status("Loading the model", quiet=quiet):
             loaded = vision.load_vision_model(model, language_model)
         with console.status("Reading the pictures", quiet=quiet):
@@ -135,12 +134,11 @@ def classify_image(
                 delta=delta,
                 groups=groups,
             )
-    cost = {"epsilon": chosen.epsilon, "delta": chosen.delta, "rho": chosen.rho}
+    cost = cost_of(chosen)
     if as_json:
         console.write_json({"label": chosen.label, **cost})
         return
-    screen = console.stdout()
-    screen.print(console.printable(chosen.label), soft_wrap=True)
+    console.show(chosen.label)
     spent = ", ".join(f"{name} {value:.4g}" for name, value in cost.items())
     note = " (not recorded)" if no_ledger else ""
-    screen.print(f"spent: {spent}{note}", style="dim", soft_wrap=True)
+    console.show(f"spent: {spent}{note}", style="dim")

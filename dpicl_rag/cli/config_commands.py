@@ -23,37 +23,32 @@ def show(context: typer.Context, as_json: options.AsJson = False) -> None:
 
     What is written on a command line comes before all of them.
     """
-    from rich.table import Table
-
     found: settings_file.ChosenSettings = context.obj
     rows = [_row(found, name, variable) for name, variable in settings_file.variables().items()]
     served = sorted(found.settings.corpora)
     ledger = next(row["value"] for row in rows if row["name"] == "ledger")
-    budgets = _budgets(found, None if ledger is None else Path(ledger))
+    tables = found.budgets()
+    said = file_budgets.standing(found, None if ledger is None else Path(ledger))
+    budgets = [
+        {"corpus": name, "budget": file_budgets.in_words(table), "standing": said[name]}
+        for name, table in sorted(tables.items())
+    ]
     if as_json:
         told = {"file": str(found.path), "settings": rows, "corpora": served, "budgets": budgets}
         console.write_json(told)
         return
-    table = Table("setting", "value", "from", box=None)
+    table = console.table("setting", "value", "from", box=None)
     for row in rows:
         value = "" if row["value"] is None else console.printable(str(row["value"]))
         table.add_row(row["name"], value, row["from"])
     console.stdout().print(table)
     if served:
-        console.stdout().print(f"served: {', '.join(served)}", style="dim", soft_wrap=True)
+        console.show(f"served: {', '.join(served)}", style="dim")
     for row in budgets:
         line = f"budget of {row['corpus']}: {row['budget']}, {row['standing']}"
-        console.stdout().print(console.printable(line), soft_wrap=True)
+        console.show(line)
     there = "" if found.path.exists() else " (not there)"
-    console.stdout().print(f"settings file: {found.path}{there}", style="dim", soft_wrap=True)
-
-
-def _budgets(found: settings_file.ChosenSettings, ledger: Path | None) -> list[dict[str, str]]:
-    tables, said = found.budgets(), file_budgets.standing(found, ledger)
-    return [
-        {"corpus": name, "budget": file_budgets.in_words(tables[name]), "standing": said[name]}
-        for name in sorted(tables)
-    ]
+    console.show(f"settings file: {found.path}{there}", style="dim")
 
 
 def _row(found: settings_file.ChosenSettings, name: str, variable: str) -> dict[str, Any]:

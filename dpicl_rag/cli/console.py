@@ -13,7 +13,7 @@ import time
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
@@ -23,6 +23,7 @@ from dpicl_rag.errors import DPICLError
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+    from rich.table import Table
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,9 +73,6 @@ def reported(interrupted: str = "interrupted") -> Callable[[Callable[P, T]], Cal
 
     Errors of this library end with status 1, an interrupt with 130. Of any other exception only
     the type is named: its message may quote a private text.
-
-    Args:
-        interrupted: What Ctrl-C is answered with.
     """
 
     def wrap(command: Callable[P, T]) -> Callable[P, T]:
@@ -135,6 +133,44 @@ def stdout() -> Console:
     from rich.console import Console
 
     return Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
+
+
+def show(text: str, *, style: str | None = None) -> None:
+    """Print text to stdout, each line of it as long as it is."""
+    stdout().print(printable(text), style=style, soft_wrap=True)
+
+
+def table(
+    *titles: str, right: Collection[str] = (), folded: Collection[str] = (), **options: Any
+) -> Table:
+    """A table without lines between its rows.
+
+    Args:
+        titles: Of its columns.
+        right: Those of columns whose cells stand at the right.
+        folded: Those of columns whose long words are broken, where others are cut.
+        **options: Of rich's ``Table``.
+    """
+    from rich import box
+    from rich.table import Column, Table
+
+    columns = (
+        Column(
+            one,
+            justify="right" if one in right else "left",
+            overflow="fold" if one in folded else "ellipsis",
+        )
+        for one in titles
+    )
+    return Table(*columns, **{"box": box.SIMPLE, **options})
+
+
+def show_counts(counts: Mapping[str, int], title: str | None = None) -> None:
+    """Print numbers by what they count."""
+    found = table("what", "count", right=["count"], title=title, show_header=False)
+    for label, count in counts.items():
+        found.add_row(label, f"{count:,}")
+    stdout().print(found)
 
 
 @contextlib.contextmanager

@@ -61,6 +61,7 @@ def scores(
         file_budgets.open_book(ledger, corpus.name) as book,
         console.status("Counting", quiet=quiet),
     ):
+        assert book is not None  # of a corpus that is named
         found = score_histograms(
             corpus, question, ledger=book, corpus=corpus.name, caller=caller, sigma=sigma
         )
@@ -70,10 +71,9 @@ def scores(
         return
     for histogram in found:
         _plot(histogram)
-    out = console.stdout()
-    out.print(f"about {units} units: --threshold {suggested:g}", soft_wrap=True)
+    console.show(f"about {units} units: --threshold {suggested:g}")
     spent = f"epsilon {options.epsilon_of(rho):.3g}, delta {options.DELTA:g}, rho {rho:.4g}"
-    out.print(f"spent: {spent}", style="dim")
+    console.show(f"spent: {spent}", style="dim")
 
 
 @app.command("list")
@@ -143,9 +143,9 @@ def check(address: AddressArgument, as_json: options.AsJson = False) -> None:
         "could be the unit": ", ".join(found.candidates) or "none that several records share",
     }
     for label, value in lines.items():
-        console.stdout().print(console.printable(f"{label}: {value}"), soft_wrap=True)
+        console.show(f"{label}: {value}")
     for line in found.missing:
-        console.stdout().print(console.printable(f"missing: {line}"), soft_wrap=True)
+        console.show(f"missing: {line}")
 
 
 @app.command()

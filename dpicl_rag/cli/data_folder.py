@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,38 +124,21 @@ def memory_path(ledger: Path | None) -> Path:
     return book.with_name(f"{book.name}.memory")
 
 
-@contextmanager
-def open_answers(ledger: Path | None) -> Iterator[AnswerFile]:
+def open_answers(ledger: Path | None) -> AbstractContextManager[AnswerFile]:
     """Open the released answers of all corpora and callers."""
     from dpicl_rag.knowledge.answer_file import AnswerFile
 
-    answers = AnswerFile(memory_path(ledger))
-    try:
-        yield answers
-    finally:
-        answers.close()
+    return closing(AnswerFile(memory_path(ledger)))
 
 
-@contextmanager
 def open_memory(
-    corpus: str,
-    caller: str | None,
-    ledger: Path | None,
-    embedder: str | None,
-    *,
-    shared: bool,
-) -> Iterator[AnswerMemory]:
+    corpus: str, caller: str | None, ledger: Path | None, embedder: str | None, *, shared: bool
+) -> AnswerMemory:
     """Open the released answers of one corpus, to one caller or, shared, to all."""
     from dpicl_rag.knowledge import AnswerMemory
 
-    with AnswerMemory(
-        memory_path(ledger),
-        corpus,
-        caller=caller,
-        shared=shared,
-        embedder=load_embedder(embedder),
-    ) as memory:
-        yield memory
+    loaded, file = load_embedder(embedder), memory_path(ledger)
+    return AnswerMemory(file, corpus, caller=caller, shared=shared, embedder=loaded)
 
 
 @contextmanager
@@ -192,32 +175,17 @@ def open_corpus(
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.corpus import open_corpus
 
-    corpus = open_corpus(name, path, embedder=load_embedder(embedder))
-    try:
+    with closing(open_corpus(name, path, embedder=load_embedder(embedder))) as corpus:
         if not isinstance(corpus, Corpus):
             corpus.require_ready(name)
         yield corpus
-    finally:
-        corpus.close()
 
 
-@contextmanager
-def open_own_corpus(name: str, path: str | None, embedder: str | None) -> Iterator[Corpus]:
+def open_own_corpus(name: str, path: str | None, embedder: str | None) -> Corpus:
     """Open an existing corpus; no collection of others."""
     from dpicl_rag.corpora import Corpus
 
-    corpus = Corpus.open(name, path, embedder=load_embedder(embedder))
-    try:
-        yield corpus
-    finally:
-        corpus.close()
-
-
-@contextmanager
-def open_search(source: Source) -> Iterator[Search]:
-    """Open a corpus with the search that was asked for."""
-    with open_corpus(source.corpus, source.path, source.embedder) as opened:
-        yield search_of(opened, source)
+    return Corpus.open(name, path, embedder=load_embedder(embedder))
 
 
 def search_of(opened: Corpus | ChromaCollection, source: Source) -> Search:

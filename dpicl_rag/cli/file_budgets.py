@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_book(ledger: Path | None, corpus: str) -> Iterator[Ledger]:
+def open_book(ledger: Path | None, corpus: str | None) -> Iterator[Ledger | None]:
     """Open the ledger that answers of a corpus are booked in.
 
     Args:
         ledger: Its file; that of the data folder if None.
-        corpus: The name that they are booked under.
+        corpus: The name that they are booked under; None books nothing.
     """
+    if corpus is None:
+        yield None
+        return
     with data_folder.open_ledger(ledger) as book:
         give_budgets(book, [corpus])
         yield book
@@ -41,7 +44,10 @@ def give_budgets(book: Ledger, corpora: Iterable[str]) -> None:
         if not book.has_budget(corpus):
             book.set_budget(corpus=corpus, **table.budget_settings, only_if_none=True)
         if not is_in_ledger(book, corpus, table):
-            console.note(holds_another(found.path, corpus, table))
+            console.note(
+                f"corpus {corpus}: the budget in the ledger holds, which is another than that of "
+                f"{found.path} ({in_words(table)}); {_remedy(corpus, table)}"
+            )
 
 
 def is_in_ledger(book: Ledger, corpus: str, table: settings_file.CorpusTable) -> bool:
@@ -80,14 +86,6 @@ def in_words(table: settings_file.CorpusTable) -> str:
     ends = "for life" if table.period == "lifetime" else f"a {table.period}"
     kinds = [name for name in ("strict", "gaussian") if getattr(table, name)]
     return ", ".join([f"epsilon {table.budget:g} {ends}", *kinds])
-
-
-def holds_another(file: Path, corpus: str, table: settings_file.CorpusTable) -> str:
-    """A line for a ledger that has another budget than the file, with the remedy."""
-    return (
-        f"corpus {corpus}: the budget in the ledger holds, which is another than that of {file} "
-        f"({in_words(table)}); {_remedy(corpus, table)}"
-    )
 
 
 def _remedy(corpus: str, table: settings_file.CorpusTable) -> str:

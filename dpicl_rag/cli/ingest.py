@@ -12,12 +12,10 @@ import typer
 
 from dpicl_rag.cli import bring, console, data_folder, options, show_joins
 from dpicl_rag.cli.asking import tell_toy
-from dpicl_rag.cli.first_model import chosen_model
+from dpicl_rag.cli.model_commands import chosen_model
 from dpicl_rag.errors import ConfigurationError, LoaderError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.adding import Ingested
     from dpicl_rag.loaders import LoadReport, LoadResult
@@ -239,8 +237,9 @@ def ingest(
     if as_json:
         console.write_json(_summary(corpus, loaded.report, count, added, ahead))
         return
-    console.stdout().print(_table(corpus, loaded.report, count, added, ahead))
-    console.stdout().print(console.printable(loaded.report.summary), soft_wrap=True)
+    counts = _counts(loaded.report, count, added, ahead)
+    console.show_counts(counts, title=f"Corpus {corpus}")
+    console.show(loaded.report.summary)
     _print_skipped(loaded.report, every=verbose)
     show_joins.show(added.joins)
     show_joins.show_withheld(added.withheld)
@@ -268,10 +267,6 @@ def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> N
 
 def _chosen_unit(report: LoadReport, *, yes: bool) -> str | None:
     """The unit of a corpus that is new, where nobody has chosen one; None is the default.
-
-    Args:
-        report: Of the load by the default unit.
-        yes: Warn, and ask nobody.
 
     Raises:
         ConfigurationError: A column looks like a person's, and nobody is there to ask.
@@ -346,14 +341,12 @@ def _summary(
     }
 
 
-def _table(corpus: str, report: LoadReport, units: int, added: Ingested, read: int | None) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, title=f"Corpus {corpus}", show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    rows = {
+def _counts(report: LoadReport, units: int, added: Ingested, read: int | None) -> dict[str, int]:
+    told = {
+        "forgotten before, left out": added.forgotten,
+        "units that left the corpus": added.left,
+    }
+    return {
         "records read": report.read,
         "  loaded": report.loaded,
         "  skipped": len(report.skipped),
@@ -361,22 +354,15 @@ def _table(corpus: str, report: LoadReport, units: int, added: Ingested, read: i
         "passages": added.passages + added.known,
         "  embedded now": added.passages,
         "  already there": added.known,
+        **{label: count for label, count in told.items() if count},
+        **({} if read is None else {"units read ahead": read}),
     }
-    if added.forgotten:
-        rows["forgotten before, left out"] = added.forgotten
-    if added.left:
-        rows["units that left the corpus"] = added.left
-    if read is not None:
-        rows["units read ahead"] = read
-    for label, count in rows.items():
-        table.add_row(label, f"{count:,}")
-    return table
 
 
 def _print_skipped(report: LoadReport, *, every: bool) -> None:
     if report.columns:
         there = f"No record has a column that was asked for; there are: {', '.join(report.columns)}"
-        console.stdout().print(console.printable(there), soft_wrap=True)
+        console.show(there)
     joined = [f"{one} and {other}" for one, other in report.joined]
     _print_list("In one thread by their subjects alone:", joined, every=every)
     skipped = [f"{item.position}: {item.reason}" for item in report.skipped]
@@ -387,10 +373,8 @@ def _print_list(title: str, items: Sequence[str], *, every: bool) -> None:
     if not items:
         return
     shown = items if every else items[:_POSITIONS]
-    out = console.stdout()
-    out.print(title)
+    console.show(title)
     for item in shown:
-        out.print(console.printable(f"  {item}"), soft_wrap=True)
-    left = len(items) - len(shown)
-    if left:
-        out.print(f"  and {left:,} more; --verbose names them all")
+        console.show(f"  {item}")
+    if left := len(items) - len(shown):
+        console.show(f"  and {left:,} more; --verbose names them all")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -82,26 +81,18 @@ def add(
 @console.reported()
 def list_keys(keys: options.KeysPath = None, as_json: options.AsJson = False) -> None:
     """Say who has a key."""
-    from rich import box
-    from rich.table import Table
-
     with open_keys(keys) as file:
         found, closed = file.callers(), file.closed()
-    rows = [
-        {
-            "name": one.name,
-            "role": one.role,
-            "corpora": one.corpora,
-            "each": one.each,
-            "a_minute": one.a_minute,
-            "made": None if one.made is None else one.made.isoformat(),
-        }
-        for one in found
-    ]
     if as_json:
+        names = ("name", "role", "corpora", "each", "a_minute")
+        rows = [
+            {name: getattr(one, name) for name in names}
+            | {"made": None if one.made is None else one.made.isoformat()}
+            for one in found
+        ]
         console.write_json({"keys": rows, "closed": closed})
         return
-    table = Table("Name", "Role", "Corpora", "Each", "A minute", "Made (UTC)", box=box.SIMPLE)
+    table = console.table("Name", "Role", "Corpora", "Each", "A minute", "Made (UTC)")
     for one in found:
         made = "" if one.made is None else one.made.strftime("%Y-%m-%d %H:%M")
         corpora = "all" if one.corpora is None else ", ".join(one.corpora)
@@ -114,7 +105,7 @@ def list_keys(keys: options.KeysPath = None, as_json: options.AsJson = False) ->
         console.stdout().print("Nobody has a key yet.")
     for corpus, name in closed.items():
         whose = f"all keys but {name}'s" if name else f"all keys; {_give(corpus)}"
-        console.stdout().print(console.printable(f"{corpus} is closed to {whose}"), soft_wrap=True)
+        console.show(f"{corpus} is closed to {whose}")
 
 
 @app.command()
@@ -168,13 +159,8 @@ def _give(corpus: str) -> str:
     return f"`dpicl-rag keys give {corpus} NAME` or `keys open {corpus}` says who may ask it"
 
 
-@contextmanager
-def open_keys(path: Path | None) -> Iterator[KeyFile]:
+def open_keys(path: Path | None) -> AbstractContextManager[KeyFile]:
     """Open the file of keys."""
     from dpicl_rag.server.api_keys import KeyFile
 
-    file = KeyFile(path or data_folder.default_keys())
-    try:
-        yield file
-    finally:
-        file.close()
+    return closing(KeyFile(path or data_folder.default_keys()))

@@ -14,7 +14,7 @@ from dpicl_rag.errors import KnowledgeError
 
 if TYPE_CHECKING:
     from dpicl_rag.knowledge import Entry
-    from dpicl_rag.knowledge.answer_file import AnswerFile, MemoryScope
+    from dpicl_rag.knowledge.answer_file import AnswerFile
 
 app = typer.Typer(
     help="Show, correct and clear the answers that were released before. They are public; who "
@@ -39,8 +39,10 @@ def show(
     """Show questions and answers, the oldest first."""
     found: list[Entry] = []
     if data_folder.memory_path(ledger).exists():  # reading makes no file
+        from dpicl_rag.knowledge.answer_file import MemoryScope
+
         with data_folder.open_answers(ledger) as answers:
-            found = answers.entries(_scope(corpus, caller))
+            found = answers.entries(MemoryScope(corpus, caller))
     if as_json:
         console.write_json({"entries": [_public(entry) for entry in found]})
         return
@@ -89,7 +91,9 @@ def clear(
         if not yes:
             whose = [f"{kind} {name}" for kind, name in _given(corpus, caller)]
             typer.confirm(f"Forget all remembered answers of {' and '.join(whose)}?", abort=True)
-        count = answers.clear(_scope(corpus, caller))
+        from dpicl_rag.knowledge.answer_file import MemoryScope
+
+        count = answers.clear(MemoryScope(corpus, caller))
     typer.echo(f"forgot {count} {'answer' if count == 1 else 'answers'}")
 
 
@@ -104,37 +108,16 @@ def _given(corpus: str | None, caller: str | None) -> list[tuple[str, str]]:
     return [(kind, name) for kind, name in named if name is not None]
 
 
-def _scope(corpus: str | None, caller: str | None) -> MemoryScope:
-    from dpicl_rag.knowledge.answer_file import MemoryScope
-
-    return MemoryScope(corpus, caller)
-
-
 def _public(entry: Entry) -> dict[str, Any]:
-    return {
-        "id": entry.id,
-        "corpus": entry.corpus,
-        "caller": entry.caller,
-        "question": entry.question,
-        "answer": entry.answer,
-        "epsilon": entry.epsilon,
-        "delta": entry.delta,
-        "time": entry.time.isoformat(),
-        "whole": entry.whole,
-        "edited": entry.edited,
-    }
+    names = ("id", "corpus", "caller", "question", "answer", "epsilon", "delta")
+    found = {name: getattr(entry, name) for name in names}
+    end = {"whole": entry.whole, "edited": entry.edited}
+    return {**found, "time": entry.time.isoformat(), **end}
 
 
 def _print(found: Sequence[Entry]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE)
-    table.add_column("Id", justify="right")
-    for title in ("Corpus", "Caller", "Question", "Answer"):
-        table.add_column(title, overflow="fold")
-    table.add_column("Cost")
-    table.add_column("Time (UTC)")
+    folded = ("Corpus", "Caller", "Question", "Answer")
+    table = console.table("Id", *folded, "Cost", "Time (UTC)", right=["Id"], folded=folded)
     for entry in found:
         cost = "edited" if entry.edited else f"epsilon {entry.epsilon:g}"
         texts = (entry.corpus, entry.caller or "", entry.question, entry.answer)

@@ -22,12 +22,7 @@ ENVIRONMENT = {name: f"DPICL_RAG_{name.upper()}" for name in ("epsilon", "delta"
 
 @dataclass(frozen=True, slots=True)
 class FieldOptions:
-    """Fields of a model as options; a command is handed those that were given, by name.
-
-    Attributes:
-        model: Has the fields.
-        names: Of those that are options.
-    """
+    """Fields of a model as options; a command is handed those that were given, by name."""
 
     model: type[BaseModel]
     names: tuple[str, ...]
@@ -52,12 +47,7 @@ class FieldOptions:
 
 
 def option(name: str, field: FieldInfo) -> Any:
-    """The option of a field.
-
-    Args:
-        name: Of the field.
-        field: Has the help, the range and the default.
-    """
+    """The option of a field."""
     shown = (
         False
         if field.default in (None, False)
@@ -103,14 +93,17 @@ def seconds(text: str) -> int:
 _BY_ITSELF = PrivacyConfig.create()
 EPSILON, DELTA = _BY_ITSELF.epsilon, _BY_ITSELF.delta
 
+
+def _named(name: str, metavar: str, help: str, variable: str | None = None, **more: Any) -> Any:
+    """An option of a value, which a variable of the environment may give."""
+    envvar = None if variable is None else f"DPICL_RAG_{variable}"
+    return typer.Option(name, metavar=metavar, help=help, envvar=envvar, **more)
+
+
 _CORPUS = "Name of the corpus, or chroma:FOLDER-OR-URL#COLLECTION."
 CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help=_CORPUS)]
-CorpusName = Annotated[
-    str, typer.Option("--corpus", metavar="NAME", envvar="DPICL_RAG_CORPUS", help=_CORPUS)
-]
-AnyCorpus = Annotated[
-    str | None, typer.Option("--corpus", metavar="NAME", help=f"Of one corpus. {_CORPUS}")
-]
+CorpusName = Annotated[str, _named("--corpus", "NAME", _CORPUS, "CORPUS")]
+AnyCorpus = Annotated[str | None, _named("--corpus", "NAME", f"Of one corpus. {_CORPUS}")]
 QuestionArgument = Annotated[str, typer.Argument(help="The question. It is public.")]
 QuestionOption = Annotated[str, typer.Option("--question", help="The question. It is public.")]
 Labels = Annotated[
@@ -121,50 +114,18 @@ TextField = Annotated[
 ]
 StorePath = Annotated[
     str | None,
-    typer.Option(
-        "--path",
-        metavar="FOLDER",
-        envvar="DPICL_RAG_STORE",
-        help="Folder of the corpora; your data folder by default.",
-    ),
+    _named("--path", "FOLDER", "Folder of the corpora; your data folder by default.", "STORE"),
 ]
-Embedding = Annotated[
-    str | None,
-    typer.Option(
-        "--embedder",
-        metavar="MODEL",
-        envvar="DPICL_RAG_EMBEDDER",
-        help="Embedding model of the corpus: a Hugging Face id or a folder; all-MiniLM-L6-v2 "
-        "by default.",
-    ),
-]
-EmbeddingDevice = Annotated[
-    str | None,
-    typer.Option(
-        "--device",
-        metavar="DEVICE",
-        help="Where passages are embedded, such as cuda:1 or cpu; a GPU by default where there is "
-        "one.",
-    ),
-]
-LedgerPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger",
-        metavar="FILE",
-        envvar="DPICL_RAG_LEDGER",
-        help="Where spending is recorded; ledger.sqlite in your data folder by default.",
-    ),
-]
-KeysPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--keys",
-        metavar="FILE",
-        envvar="DPICL_RAG_KEYS",
-        help="File of the keys' hashes; keys.sqlite in your data folder by default.",
-    ),
-]
+_EMBEDDER = (
+    "Embedding model of the corpus: a Hugging Face id or a folder; all-MiniLM-L6-v2 by default."
+)
+Embedding = Annotated[str | None, _named("--embedder", "MODEL", _EMBEDDER, "EMBEDDER")]
+_DEVICE = "Where passages are embedded, such as cuda:1 or cpu; a GPU by default where there is one."
+EmbeddingDevice = Annotated[str | None, _named("--device", "DEVICE", _DEVICE)]
+_LEDGER = "Where spending is recorded; ledger.sqlite in your data folder by default."
+LedgerPath = Annotated[Path | None, _named("--ledger", "FILE", _LEDGER, "LEDGER")]
+_KEYS = "File of the keys' hashes; keys.sqlite in your data folder by default."
+KeysPath = Annotated[Path | None, _named("--keys", "FILE", _KEYS, "KEYS")]
 NoLedger = Annotated[
     bool,
     typer.Option(
@@ -176,22 +137,24 @@ CallerOption = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option(
-        metavar="MODEL",
-        envvar="DPICL_RAG_MODEL",
-        help="Language model: small, medium or large (1.5, 4 and 7.6 billion parameters), a "
-        "Hugging Face id, a ./FOLDER, or a server's address, openai+http://HOST:PORT/v1#MODEL; a "
-        "toy by default.",
+    _named(
+        "--model",
+        "MODEL",
+        "Language model: small, medium or large (1.5, 4 and 7.6 billion parameters), a Hugging "
+        "Face id, a ./FOLDER, or a server's address, openai+http://HOST:PORT/v1#MODEL; a toy by "
+        "default.",
+        "MODEL",
     ),
 ]
 ReaderOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        envvar="DPICL_RAG_READER",
-        help="A chat model that reads each unit in the language model's place: "
+    _named(
+        "--reader",
+        "ADDRESS",
+        "A chat model that reads each unit in the language model's place: "
         "chat+http://HOST:PORT/v1#MODEL (its key is in DPICL_RAG_READER_KEY). It is sent the "
         "documents.",
+        "READER",
     ),
 ]
 SurveyReader = Annotated[
@@ -202,14 +165,8 @@ SurveyReader = Annotated[
         "chat+http://HOST:PORT/v1#MODEL. It is sent the documents.",
     ),
 ]
-Published = Annotated[
-    Path | None,
-    typer.Option(
-        "--published",
-        metavar="FOLDER",
-        help="A bundle of `dpicl-rag publish`: what it has is answered from there, for nothing.",
-    ),
-]
+_BUNDLE = "A bundle of `dpicl-rag publish`: what it has is answered from there, for nothing."
+Published = Annotated[Path | None, _named("--published", "FOLDER", _BUNDLE)]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -230,40 +187,23 @@ ThresholdOption = Annotated[
         "looking at the corpus."
     ),
 ]
-Deletions = Annotated[
-    bool,
-    typer.Option(
-        "--deletions",
-        help="Delete also where more than half of what a source held is gone.",
-    ),
-]
+_DELETIONS = "Delete also where more than half of what a source held is gone."
+Deletions = Annotated[bool, typer.Option("--deletions", help=_DELETIONS)]
+_TOKEN = "A command that prints a token for a mail server (XOAUTH2), in place of a password."  # noqa: S105 - no token
 TokenCommand = Annotated[
-    str | None,
-    typer.Option(
-        "--token-command",
-        metavar="COMMAND",
-        envvar="DPICL_RAG_IMAP_TOKEN_COMMAND",
-        help="A command that prints a token for a mail server (XOAUTH2), in place of a password.",
-    ),
+    str | None, _named("--token-command", "COMMAND", _TOKEN, "IMAP_TOKEN_COMMAND")
 ]
-CaFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--ca-file",
-        metavar="FILE",
-        envvar="DPICL_RAG_IMAP_CA",
-        help="Certificates of mail servers to trust, in PEM form; the system's by default.",
-    ),
-]
+_CERTIFICATES = "Certificates of mail servers to trust, in PEM form; the system's by default."
+CaFile = Annotated[Path | None, _named("--ca-file", "FILE", _CERTIFICATES, "IMAP_CA")]
 Sync = Annotated[
     int | None,
-    typer.Option(
+    _named(
         "--sync",
-        metavar="INTERVAL",
-        envvar="DPICL_RAG_SYNC",
+        "INTERVAL",
+        "Bring the corpora up to date with their files and mailboxes every so often, such as 10m "
+        "(s, m, h, d), as `dpicl-rag sync` does, while questions are answered.",
+        "SYNC",
         parser=seconds,
-        help="Bring the corpora up to date with their files and mailboxes every so often, such as "
-        "10m (s, m, h, d), as `dpicl-rag sync` does, while questions are answered.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -272,9 +212,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 def at_most_one(values: Mapping[str, object]) -> None:
     """Refuse options that exclude each other.
-
-    Args:
-        values: By option; None or False where it was not given.
 
     Raises:
         typer.BadParameter: More than one was given.

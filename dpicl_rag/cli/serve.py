@@ -24,7 +24,7 @@ from dpicl_rag.cli import (
     settings_file,
 )
 from dpicl_rag.cli.asking import TOY, rehearse
-from dpicl_rag.cli.first_model import chosen_model
+from dpicl_rag.cli.model_commands import chosen_model
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, KeyFileError
 
@@ -275,12 +275,6 @@ def open_service(
     """Corpora with the model that answers from them; it closes the ledger.
 
     Those that the settings file gives a budget have one from now on.
-
-    Args:
-        served: The corpora.
-        serving: Names the models and the ledger.
-        memory: File of released answers; None remembers nothing.
-        **settings: Of all corpora.
     """
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.readers.as_reader import as_reader

@@ -85,22 +85,9 @@ def _read_table(found: Any) -> Any:
 
 
 class SettingsFile(BaseModel):
-    """Defaults of options; see their help.
+    """Defaults of options, see their help; and what ``serve`` offers where it is not said.
 
-    Attributes:
-        store: ``--path``.
-        ledger: ``--ledger``.
-        keys: ``--keys``.
-        embedder: ``--embedder``.
-        model: ``--model``.
-        reader: ``--reader``.
-        max_calls: ``--max-calls``.
-        corpus: ``--corpus``.
-        epsilon: ``--epsilon``.
-        delta: ``--delta``.
-        sync: ``--sync``.
-        corpora: What ``serve`` offers where neither ``--corpus`` nor its ``--config`` says: a table
-            of settings for each. Budgets among them are for every command.
+    That is a table of settings for each corpus. Budgets among them are for every command.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -144,12 +131,7 @@ class SettingsFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ChosenSettings:
-    """The settings file of one command line.
-
-    Attributes:
-        path: Where it is, or would be.
-        settings: What it says.
-    """
+    """The settings file of one command line."""
 
     path: Path
     settings: SettingsFile
@@ -189,12 +171,7 @@ def own_path() -> Path:
 
 
 def defaults_of(settings: SettingsFile, group: Any) -> dict[str, Any]:
-    """Defaults for the commands of a group, as contexts take them (``default_map``).
-
-    Args:
-        settings: The file.
-        group: Typer's, with all commands.
-    """
+    """Defaults for the commands of a group, as contexts take them (``default_map``)."""
     given = settings.model_dump(exclude_none=True, exclude={"corpora"})
     found: dict[str, Any] = {}
     for path, setting, parameter in _parameters(group):

@@ -33,12 +33,7 @@ def view(join: Join) -> dict[str, Any]:
 
 
 def lines(join: Join, titles: Mapping[str, str] | None = None) -> list[str]:
-    """A join in words.
-
-    Args:
-        join: The join.
-        titles: What a unit is about, where that is known.
-    """
+    """A join in words."""
     units = (join.unit, *join.parts)
     shown = [f"  unit {unit}{_quoted((titles or {}).get(unit, ''))}" for unit in units[:_SHOWN]]
     left = len(units) - len(shown)
@@ -53,22 +48,20 @@ def lines(join: Join, titles: Mapping[str, str] | None = None) -> list[str]:
 
 def show(joins: Iterable[Join], titles: Mapping[str, str] | None = None) -> None:
     """Print joins to stdout."""
-    out = console.stdout()
     for join in joins:
         for line in lines(join, titles):
-            out.print(console.printable(line), soft_wrap=True)
+            console.show(line)
 
 
 def show_withheld(joins: Iterable[Join]) -> None:
     """Print to stdout what was withheld."""
     for join in joins:
-        told = [
+        console.show(
             f"withheld, for it would make {1 + len(join.parts):,} units one, as somebody does who "
-            "answers in conversations of others; --yes takes it:",
-            *lines(join)[1:],
-        ]
-        for line in told:
-            console.stdout().print(console.printable(line), soft_wrap=True)
+            "answers in conversations of others; --yes takes it:"
+        )
+        for line in lines(join)[1:]:
+            console.show(line)
 
 
 def accepted(joins: Sequence[Join], opened: Corpus) -> bool:
@@ -93,14 +86,7 @@ def asking(
     yes: bool,
     before: Callable[[], None] = lambda: None,
 ) -> Ingested:
-    """Add documents, and ask about those that would make many units one.
-
-    Args:
-        add: Adds them, joins allowed or not.
-        opened: The corpus.
-        yes: Ask nobody.
-        before: Called before the question.
-    """
+    """Add documents, and ask about those that would make many units one."""
     added = add("allow" if yes else "ask")
     if added.withheld:
         before()

@@ -85,57 +85,40 @@ class ExampleWriting:
         }
 
 
+def _of_adaptive(help: str, metavar: str = "NUMBER") -> Any:
+    return typer.Option(metavar=metavar, help=f"Of adaptive: {help}")
+
+
 @dataclass(frozen=True)
 class Constants:
     """Constants of the adaptive method, which steer its radius and price a token."""
 
     radius_noise: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Of adaptive: noise of the radius search over its sensitivity (sigma 0). With all "
-            "three given, the price follows from them.",
+        _of_adaptive(
+            "noise of the radius search over its sensitivity (sigma 0). With all three given, the "
+            "price follows from them."
         ),
     ] = None
-    mean_noise: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Of adaptive: noise of each mean (sigma 1)."),
-    ] = None
-    count_noise: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", help="Of adaptive: noise of each count (sigma 2)."),
-    ] = None
+    mean_noise: Annotated[float | None, _of_adaptive("noise of each mean (sigma 1).")] = None
+    count_noise: Annotated[float | None, _of_adaptive("noise of each count (sigma 2).")] = None
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Of adaptive: most refined means; 1 by default.")
     ] = None
     precision: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Of adaptive: the radius search ends at an interval as long; 0.1 by default.",
-        ),
+        _of_adaptive("the radius search ends at an interval as long; 0.1 by default."),
     ] = None
     slack: Annotated[
         float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Of adaptive: lambda, how much of the noise is added to the radius; 0.25 by "
-            "default.",
-        ),
+        _of_adaptive("lambda, how much of the noise is added to the radius; 0.25 by default."),
     ] = None
     captured: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Of adaptive: experts that the radius is to hold; 0.8 by default.",
-        ),
+        float | None, _of_adaptive("experts that the radius is to hold; 0.8 by default.", "SHARE")
     ] = None
     enough: Annotated[
         float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Of adaptive: experts that a smaller ball must hold; 0.55 by default.",
-        ),
+        _of_adaptive("experts that a smaller ball must hold; 0.55 by default.", "SHARE"),
     ] = None
     radius: Annotated[
         float | None,
@@ -250,11 +233,8 @@ def examples(
     from dpicl_rag.synthesis.examples import synthesise_examples
     from dpicl_rag.synthesis.released_records import RECORDS_FILE
 
-    with ExitStack() as stack:
-        book = (
-            None if corpus is None else stack.enter_context(file_budgets.open_book(ledger, corpus))
-        )
-        bar = stack.enter_context(console.Bar("Writing texts", quiet=quiet, counts=True))
+    writing_texts = console.Bar("Writing texts", quiet=quiet, counts=True)
+    with file_budgets.open_book(ledger, corpus) as book, writing_texts as bar:
         made = synthesise_examples(
             private,
             **settings,
@@ -310,11 +290,8 @@ def corpus(
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
             private = stack.enter_context(data_folder.open_corpus(source, path, embedder))
-            book = (
-                None
-                if no_ledger
-                else stack.enter_context(file_budgets.open_book(ledger, private.name))
-            )
+            booked = None if no_ledger else private.name
+            book = stack.enter_context(file_budgets.open_book(ledger, booked))
         from dpicl_rag.ledger import NoBudgetWarning
         from dpicl_rag.synthesis.public_records import matching
         from dpicl_rag.synthesis.synthetic_corpus import synthesise_corpus
@@ -333,16 +310,15 @@ def corpus(
                 folder=out,
                 on_progress=bar.update,
             )
-    spent = {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
-    counted = {"records": len(made.records), "tokens": sum(r.tokens for r in made.records)}
-    if as_json:
-        console.write_json({"corpus": into, **counted, **spent})
-        return
     number = len(made.records)
+    if as_json:
+        counted = {"records": number, "tokens": sum(r.tokens for r in made.records)}
+        console.write_json({"corpus": into, **counted, **_cost(made)})
+        return
     told = f"{number} {'record' if number == 1 else 'records'} in corpus {into}"
     typer.echo(f"{told}; ask it as often as you like")
     line = f"spent: epsilon {made.epsilon:g}, delta {made.delta:g}, rho {made.rho:.4g}"
-    console.stdout().print(line + (" (not recorded)" if no_ledger else ""), style="dim")
+    console.show(line + (" (not recorded)" if no_ledger else ""), style="dim")
 
 
 @app.command("plan")
@@ -384,7 +360,7 @@ def show(
     )
     for record in records:
         about = record.key or record.label or ""
-        console.stdout().print(console.printable(f"{about}: {record.text}"), soft_wrap=True)
+        console.show(f"{about}: {record.text}")
 
 
 def _plan(settings: dict[str, Any], *, in_ledger: bool) -> ExamplesPlan:
@@ -412,16 +388,19 @@ def _read(
     ]
 
 
+def _cost(made: Synthesis) -> dict[str, float | None]:
+    return {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
+
+
 def _show(made: Synthesis, as_json: bool, *, recorded: bool) -> None:
-    numbers = {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
     if as_json:
         texts = [{"label": r.label, "text": r.text, "tokens": r.tokens} for r in made.records]
-        console.write_json({"texts": texts, **numbers})
+        console.write_json({"texts": texts, **_cost(made)})
         return
     for record in made.records:
-        console.stdout().print(console.printable(f"{record.label}: {record.text}"), soft_wrap=True)
+        console.show(f"{record.label}: {record.text}")
     line = f"spent: epsilon {made.epsilon:g}, delta {made.delta:g}"
-    console.stdout().print(line + ("" if recorded else " (not recorded)"), style="dim")
+    console.show(line + ("" if recorded else " (not recorded)"), style="dim")
 
 
 def _adjacency(name: str) -> Adjacency:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
@@ -113,10 +112,7 @@ class Releasing:
         from dpicl_rag.tabular.charge import kept_release
 
         def draw() -> dict[str, Any]:
-            with ExitStack() as stack:
-                book = None
-                if self.corpus is not None:
-                    book = stack.enter_context(file_budgets.open_book(self.ledger, self.corpus))
+            with file_budgets.open_book(self.ledger, self.corpus) as book:
                 rows, units = _read(source, schema, self.unit, self.quiet)
                 return release(
                     rows,
@@ -387,7 +383,7 @@ def _show(
         return
     for row in rows:
         words = f"{asked(row, schema)} Answer: {answer(row, schema)}"
-        console.stdout().print(console.printable(words), soft_wrap=True)
+        console.show(words)
     spent = ", ".join(f"{name.replace('_', ' ')} {number:.4g}" for name, number in cost.items())
     note = " (not recorded)" if recorded is False else ""
     console.stdout().print(f"spent: {spent}{note}", style="dim")

@@ -24,7 +24,6 @@ from dpicl_rag.requests import Request
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.results import Estimate
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.survey_results import (
@@ -173,26 +172,18 @@ def ask_units(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Count, tally, survey or summarise, and print what comes of it.
-
-    Args:
-        request: A count, a tally, a survey or a summary.
-        opened: The corpus.
-        place: Where it is, and which of its units are asked.
-        config: Public settings.
-        paying: Whose budget pays, and perhaps who reads.
-        reader: Address of a chat model that reads for a survey or a summary.
-        kind: What JSON begins with, where the kind was chosen here.
-        as_json: Print numbers.
-        quiet: Show no progress.
-    """
+    """Count, tally, survey or summarise, and print what comes of it."""
     survey, by_vectors = request.kind == "survey", request.read_by == "vectors"
     if by_vectors and not survey and place.threshold is not None:
         raise ConfigurationError("vectors of all units are read; leave --threshold out")
     if isinstance(paying, option_groups.Answering) and (by_vectors or survey):
         paying = paying.paying()
     whole = by_vectors or request.kind in ("survey", "summary")
-    documents: Any = opened if whole else _documents(opened, place)
+    documents: Any = opened
+    if not whole and place.threshold is not None:
+        from dpicl_rag.retrieval import ThresholdRetriever
+
+        documents = ThresholdRetriever(opened, place.threshold)
     with ExitStack() as stack:
         model = asked_model(opened, place, config, paying, quiet, reader=reader)
         llm = stack.enter_context(model)
@@ -201,12 +192,19 @@ def ask_units(
             stack.enter_context(console.status("Counting", quiet=quiet))
             found = llm.run(request, documents)
         else:
-            found = _read(llm, request, documents, stack, quiet)
+            if llm.reader is not None:
+                tell_calls(None, llm.config.max_calls)
+            bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
+            found = llm.run(request, documents, on_progress=bar.update)
     if as_json:
         console.write_json({**(kind or {}), **found.as_dict()})
         return
     _print_numbers(found)
-    _print_cost(found, paying)
+    if found.from_memory:
+        note = "from memory: counted before, so it costs nothing; --fresh counts again"
+        console.show(note, style="dim")
+    else:
+        print_spent(found, recorded=not paying.no_ledger)
 
 
 def _print_numbers(found: Numbers) -> None:
@@ -237,36 +235,6 @@ def _print_numbers(found: Numbers) -> None:
         screen.print(least, style="dim")
 
 
-def _read(
-    llm: PrivateContextLLM, request: Request, documents: Any, stack: ExitStack, quiet: bool
-) -> Any:
-    """Ask units one by one, with a bar."""
-    if llm.reader is not None:
-        tell_calls(None, llm.config.max_calls)
-    bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-    return llm.run(request, documents, on_progress=bar.update)
-
-
-def _documents(
-    opened: Corpus | ChromaCollection, units: option_groups.Units | option_groups.Source
-) -> Any:
-    """All units, or those near enough to the question."""
-    if units.threshold is None:
-        return opened
-    from dpicl_rag.retrieval import ThresholdRetriever
-
-    return ThresholdRetriever(opened, units.threshold)
-
-
-def _print_cost(found: Numbers, paying: option_groups.Paying) -> None:
-    """One line on its cost, or on its being from memory."""
-    if found.from_memory:
-        note = "from memory: counted before, so it costs nothing; --fresh counts again"
-        console.stdout().print(note, style="dim", soft_wrap=True)
-    else:
-        print_spent(found, recorded=not paying.no_ledger)
-
-
 def _print_bars(counts: Mapping[str, Estimate]) -> None:
     """A bar for each label, the longest first, with its interval in figures."""
     from rich.table import Table
@@ -287,15 +255,7 @@ def print_plan_of_numbers(
     kind: Mapping[str, str] | None = None,
     as_json: bool,
 ) -> None:
-    """The width of the intervals, or the size of the smallest theme, and their price.
-
-    Args:
-        request: A count, a tally or a survey.
-        config: Public settings.
-        reader: Address of a chat model that would read.
-        kind: As in `ask_units`.
-        as_json: Print numbers.
-    """
+    """The width of the intervals, or the size of the smallest theme, and their price."""
     from dpicl_rag.answering.labels import most_label_tokens
     from dpicl_rag.results import within
 
@@ -322,4 +282,4 @@ def print_plan_of_numbers(
     if as_json:
         console.write_json({**(kind or {}), **numbers})
     else:
-        console.stdout().print(sentence, soft_wrap=True)
+        console.show(sentence)

@@ -80,11 +80,7 @@ REASONS: dict[Outcome, str] = {
 
 
 class NotConvertedError(Exception):
-    """There is no text of a file. Its message is one of a few fixed phrases.
-
-    Args:
-        outcome: Why.
-    """
+    """There is no text of a file. Its message is one of a few fixed phrases."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(REASONS[outcome])

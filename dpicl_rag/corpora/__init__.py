@@ -8,6 +8,6 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora.corpus import Corpus
     from dpicl_rag.corpora.joins import Join
 
-__getattr__, __dir__ = importing(__name__, {"corpus": "Corpus", "joins": "Join"})
+__getattr__, __dir__ = importing(__name__)
 
 __all__ = ["Corpus", "Join"]

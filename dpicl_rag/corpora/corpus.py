@@ -211,10 +211,6 @@ class Corpus(ExactSource):
         By which keys its units were known is kept: a unit that comes back is who it was. What was
         spent is the ledger's.
 
-        Args:
-            name: Of the corpus.
-            path: As for `create`.
-
         Raises:
             CorpusError: There is none of this name.
         """
@@ -277,7 +273,7 @@ class Corpus(ExactSource):
             named(document)
             for document in as_documents(framework_documents_as_ours(documents, unit))
         ]
-        accounts = self._accounts(ledger, no_ledger)
+        accounts = Accounts(self.name, ledger, none=no_ledger)
         with self._storage.changing():
             return adding.run(renamed, accounts, joins, on_progress, anew=anew, held=held)
 
@@ -290,7 +286,7 @@ class Corpus(ExactSource):
         """Put the records of its own run into a synthetic corpus; again, nothing changes."""
         adding = Adding(self.name, self._storage, self.embedder, self._chunking)
         with self._storage.changing():
-            adding.run(documents, self._accounts(None, no_ledger=True))
+            adding.run(documents, Accounts(self.name, None, none=True))
 
     def joins(self) -> list[Join]:
         """Units that were there and became one when documents came, the latest first.
@@ -321,7 +317,7 @@ class Corpus(ExactSource):
                 ledger was given.
             LedgerError: The ledger cannot be written.
         """
-        accounts = self._accounts(ledger, no_ledger)
+        accounts = Accounts(self.name, ledger, none=no_ledger)
         with self._storage.changing():
             finish_begun(self._storage, accounts)
             self._storage.write(
@@ -413,9 +409,6 @@ class Corpus(ExactSource):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _accounts(self, ledger: Ledger | None, no_ledger: bool) -> Accounts:
-        return Accounts(self.name, ledger, none=no_ledger)
 
 
 def open_corpus(

@@ -11,9 +11,9 @@ from platformdirs import user_data_dir
 
 from dpicl_rag.errors import CorpusError
 
-SUFFIX = ".corpus"
-_VECTORS = ".vectors"
-_LOCK = ".lock"
+SUFFIX, VECTORS, LOCK = ".corpus", ".vectors", ".lock"
+"""Of the file of a corpus, of its vectors, and of what is held locked while several steps go on."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _LONGEST = 150  # of a file's name, before the suffixes that SQLite puts to it
 
@@ -50,16 +50,6 @@ def corpus_file(folder: Path, name: str) -> Path:
     if len(name) > _LONGEST:
         name = f"{name[:_LONGEST]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
     return folder / f"{name}{SUFFIX}"
-
-
-def vectors_file(file: Path) -> Path:
-    """The file of vectors beside the file of a corpus."""
-    return file.with_suffix(_VECTORS)
-
-
-def lock_file(file: Path) -> Path:
-    """The file that whoever changes a corpus in several steps holds locked."""
-    return file.with_suffix(_LOCK)
 
 
 def make_folder(folder: Path) -> None:

@@ -203,11 +203,7 @@ def _by_itself(
 
 
 class Followed(Private):
-    """Sources of a corpus, each call a transaction of its own. For the owner; private.
-
-    Args:
-        storage: The files of the corpus.
-    """
+    """Sources of a corpus, each call a transaction of its own. For the owner; private."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage

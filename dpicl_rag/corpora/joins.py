@@ -20,13 +20,7 @@ from dpicl_rag.loaders.shared_keys import Components, connect, is_part, part_nam
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tie(Private):
-    """A document as a register knows it: private.
-
-    Attributes:
-        name: The unit that it was given.
-        keys: Hashes of its keys.
-        offers: Hashes of the keys that it offers.
-    """
+    """A document as a register knows it: private."""
 
     name: str
     keys: tuple[str, ...] = ()

@@ -106,9 +106,6 @@ def labels(metadata: Mapping[str, object]) -> dict[str, str]:
 
     What is long is content and no label: a table's text is a field too, and would be kept twice.
 
-    Args:
-        metadata: Fields by name.
-
     Returns:
         Those of at most `LONGEST_FIELD` letters, in their order, until they are `MOST_FIELDS`.
     """

@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.contents import CORPUS, Contents, Embedded
-from dpicl_rag.corpora.folder import found_file, lock_file, vectors_file
+from dpicl_rag.corpora.folder import LOCK, VECTORS, found_file
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database, NamedFile
 from dpicl_rag.files.tables import pages
@@ -45,13 +45,7 @@ class ChangedError(Exception):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CorpusState(Private):
-    """The rows of a corpus, as they were at one moment. Private.
-
-    Attributes:
-        version: Of the corpus.
-        file: Which file that was.
-        rows: The rows.
-    """
+    """The rows of a corpus, as they were at one moment. Private."""
 
     version: int
     file: tuple[int, int]
@@ -64,9 +58,6 @@ class CorpusState(Private):
 
 class Storage:
     """A corpus's files. Threads and processes may share them.
-
-    Args:
-        path: The SQLite file; it is there.
 
     Raises:
         CorpusError: It cannot be used.
@@ -121,7 +112,7 @@ class Storage:
                 written.
         """
         found_file(self.path)  # no lock makes a folder anew
-        lock = FileLock(lock_file(self.path), timeout=PATIENCE_S, mode=0o600)
+        lock = FileLock(self.path.with_suffix(LOCK), timeout=PATIENCE_S, mode=0o600)
         try:
             lock.acquire()
         except Timeout:
@@ -144,12 +135,7 @@ class Storage:
         documents: Iterable[Embedded],
         also: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
-        """Add documents with their vectors, in one transaction.
-
-        Args:
-            documents: The documents.
-            also: What else is written with them, all of it or nothing.
-        """
+        """Add documents with their vectors, in one transaction."""
         documents = list(documents)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -286,7 +272,7 @@ class Storage:
     def erase(self) -> None:
         """Forget all documents, and give their space back; what is known of keys stays."""
         self.write(lambda connection: Contents(connection).clear())
-        vectors_file(self.path).unlink(missing_ok=True)
+        self.path.with_suffix(VECTORS).unlink(missing_ok=True)
         self._opened("writing").shrink()
         self.flush()
 
@@ -370,7 +356,7 @@ class Storage:
         return file.now()
 
     def _file(self, dimensions: int) -> VectorFile:
-        return VectorFile(vectors_file(self.path), dimensions)
+        return VectorFile(self.path.with_suffix(VECTORS), dimensions)
 
     def _loaded(self, file: tuple[int, int]) -> CorpusState:
         def work(connection: sqlite3.Connection) -> CorpusState:

@@ -88,11 +88,6 @@ class Accounts:
 def is_asked_for(corpus: str, recorded: str | None, kind: str | None) -> bool:
     """Test for a corpus of another kind of unit than its documents: it is to be made anew.
 
-    Args:
-        corpus: Its name.
-        recorded: What a unit of it is.
-        kind: What one of the documents is.
-
     Raises:
         CorpusError: Its units were chosen, and would have to be split.
     """

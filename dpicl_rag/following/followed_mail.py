@@ -25,20 +25,14 @@ from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding
 from dpicl_rag.documents import Document
 from dpicl_rag.files.tables import pages
-from dpicl_rag.following.mail_account import MailAccount
-from dpicl_rag.following.mail_session import Header, MailSession
+from dpicl_rag.following.mail_account import Header, MailAccount, MailSession
 from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.loader import load_mails
 from dpicl_rag.loaders.mail import message_id, parse_mail
-from dpicl_rag.loaders.records import (
-    MAX_RECORD_BYTES,
-    TIES_MANY,
-    TOO_LARGE,
-    Skipped,
-    UnreadableError,
-)
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES, Skipped, UnreadableError
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
@@ -301,7 +295,7 @@ class _Bringing:
                 holding = message.place.holding(self._account, known_by, known.get(known_by, ""))
                 if isinstance(entry, Skipped):
                     skipped.append(entry)
-                if not (isinstance(entry, Skipped) and entry.reason == TIES_MANY):
+                if not (isinstance(entry, Skipped) and entry.reason == reasons.TIES_MANY):
                     holdings.append(holding)  # what is withheld is read again
                 # What the owner had forgotten stays out.
                 if isinstance(entry, Document) and known_by not in known:
@@ -310,7 +304,7 @@ class _Bringing:
             for message in messages:
                 if message.size > MAX_RECORD_BYTES:
                     holdings.append(message.place.holding(self._account, message.known_by))
-                    skipped.append(Skipped(message.place.position, TOO_LARGE))
+                    skipped.append(Skipped(message.place.position, reasons.TOO_LARGE))
             added.append(self._add(documents, Held(self._account.source, holdings)))
             done += len(batch)
             if total:

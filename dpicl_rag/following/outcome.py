@@ -43,11 +43,7 @@ class Brought(Private):
 
 
 class MostGoneError(LoaderError):
-    """More than half of what a source held is not there; what is new was read, nothing deleted.
-
-    Args:
-        source: What the owner calls it.
-    """
+    """More than half of what a source held is not there; what is new was read, nothing deleted."""
 
     def __init__(self, source: str) -> None:
         super().__init__(

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -72,6 +72,26 @@ class Pattern:
         return found.expand(len(queries), 1, queries.shape[2], keys.shape[3])
 
 
+class Attended(NamedTuple):
+    """The attention of one layer.
+
+    Attributes:
+        module: The layer.
+        query: [rows, query heads, width, head size].
+        key: Keys of the new tokens [rows, heads, width, head size].
+        value: Their values, the same shape.
+        pattern: Which of them a query may look at.
+        options: Scale, soft cap and sinks.
+    """
+
+    module: torch.nn.Module
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    pattern: Pattern
+    options: dict[str, Any]
+
+
 class Pass(ABC):
     """One forward pass of a model; its attention layers find it by themselves.
 
@@ -110,15 +130,7 @@ class Pass(ABC):
         """Keep the keys and values of the pass's tokens [rows, heads, width, head size]."""
 
     @abstractmethod
-    def attend(
-        self,
-        module: torch.nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        pattern: Pattern,
-        options: dict[str, Any],
-    ) -> torch.Tensor:
+    def attend(self, asked: Attended) -> torch.Tensor:
         """Attention of one layer [rows, width, query heads, head size]."""
 
 
@@ -147,16 +159,9 @@ class DocumentPass(Pass):
         assert layer == len(self.layers)
         self.layers.append((keys[0], values[0]))
 
-    def attend(
-        self,
-        module: torch.nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        pattern: Pattern,
-        options: dict[str, Any],
-    ) -> torch.Tensor:
+    def attend(self, asked: Attended) -> torch.Tensor:
         """Attention of one layer, as `Pass.attend` has it."""
+        module, query, key, value, pattern, options = asked
         shared_key, shared_value = self.shared(module)
         found = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
         first = 0
@@ -198,14 +203,7 @@ class SlotGroup:
 
 
 class Stepping(Pass):
-    """The same new tokens in every row ``[rows, width]``, after what the rows hold.
-
-    Args:
-        shared: Keys and values that every row begins with, or none.
-        parts: The rows, by the width of their own part.
-        used: Tokens appended before.
-        width: New tokens.
-    """
+    """The same new tokens in every row ``[rows, width]``, after what the rows hold."""
 
     def __init__(self, shared: Layers, parts: Sequence[SlotGroup], used: int, width: int) -> None:
         super().__init__(shared)
@@ -225,16 +223,9 @@ class Stepping(Pass):
                 values[part.rows],
             )
 
-    def attend(
-        self,
-        module: torch.nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        pattern: Pattern,
-        options: dict[str, Any],
-    ) -> torch.Tensor:
+    def attend(self, asked: Attended) -> torch.Tensor:
         """Attention of one layer, as `Pass.attend` has it."""
+        module, query, key, value, pattern, options = asked
         shared_key, shared_value = self.shared(module)
         rows, heads, width, _ = query.shape
         folded = fold(query, key.shape[1], options)
@@ -307,18 +298,14 @@ class Joint(Pass):
         for rows, answer in self._answers:
             answer.store(layer, keys[rows], values[rows])
 
-    def attend(
-        self,
-        module: torch.nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        pattern: Pattern,
-        options: dict[str, Any],
-    ) -> torch.Tensor:
+    def attend(self, asked: Attended) -> torch.Tensor:
         """Attention of one layer, as `Pass.attend` has it."""
         found = [
-            answer.attend(module, query[rows], key[rows], value[rows], pattern, options)
+            answer.attend(
+                asked._replace(
+                    query=asked.query[rows], key=asked.key[rows], value=asked.value[rows]
+                )
+            )
             for rows, answer in self._answers
         ]
         return torch.cat(found)
@@ -386,15 +373,7 @@ def attention(
     attention_mask: Any,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention in the signature of transformers.
-
-    Args:
-        module: The attention layer.
-        query: [rows, query heads, width, head size].
-        key: Keys of the new tokens [rows, heads, width, head size].
-        value: Their values, the same shape.
-        attention_mask: What ``_mask`` gave.
-        **options: Scale, soft cap and sinks.
+    """Attention in the signature of transformers, see `Attended`; its mask is what ``_mask`` gave.
 
     Returns:
         [rows, width, query heads, head size], and None in place of weights.
@@ -414,4 +393,5 @@ def attention(
         raise NotInvariantError
     current.attended += 1
     with torch._C.DisableTorchFunction():  # no product here needs tiles
-        return current.attend(module, query, key, value, attention_mask, options), None
+        asked = Attended(module, query, key, value, attention_mask, options)
+        return current.attend(asked), None

@@ -224,11 +224,7 @@ M = TypeVar("M", bound=LanguageModel)
 
 
 class WrappedModel(ABC, Generic[M]):
-    """Base of models that read in a way of their own what another model digests.
-
-    Args:
-        model: The model that does the work.
-    """
+    """Base of models that read in a way of their own what another model digests."""
 
     def __init__(self, model: M) -> None:
         self.tokenizer = model.tokenizer

@@ -23,12 +23,7 @@ from dpicl_rag.weights import Pinned
 
 @dataclass(frozen=True, slots=True)
 class QuantisedModel:
-    """A model whose weights and tokenizer are in one GGUF file.
-
-    Attributes:
-        pinned: The file.
-        dtype: Of the weights in the folder.
-    """
+    """A model whose weights and tokenizer are in one GGUF file."""
 
     pinned: Pinned
     dtype: Literal["float32", "bfloat16"]

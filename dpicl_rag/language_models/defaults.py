@@ -22,9 +22,6 @@ def default_model(dtype: Literal["float32", "bfloat16"] | None = None) -> Transf
     tokenizer is converted on first use (about 30 s); a safetensors copy in the user's cache folder
     serves from then on.
 
-    Args:
-        dtype: See `TransformersModel.load`.
-
     Raises:
         ModelError: The file can be had in neither place, or is damaged; names the command.
     """

@@ -9,12 +9,15 @@ import platform
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 import torch
+
+from dpicl_rag.errors import ModelError
 
 _LIBRARIES = re.compile(
     "(ATEN|BLIS|CUBLAS|CUBLASLT|CUDNN|DNNL|GOTO|KMP|MKL|NVIDIA_TF32|OMP|ONEDNN|OPENBLAS"
@@ -154,12 +157,7 @@ class ProbeResults:
         self._lock = threading.Lock()
 
     def holds(self, key: str, attempt: Callable[[], bool]) -> bool:
-        """Truth of a statement, tried at most once.
-
-        Args:
-            key: Everything that it depends on.
-            attempt: Tries it.
-        """
+        """Truth of a statement, tried at most once."""
         with self._lock:
             if key not in self._known:
                 file = self._folder and self._folder / hashlib.sha256(key.encode()).hexdigest()
@@ -175,3 +173,37 @@ class ProbeResults:
 def on_this_machine() -> ProbeResults:
     """Results of probes in the user's cache folder."""
     return ProbeResults(platformdirs.user_cache_path("dpicl-rag") / "probes")
+
+
+class NotEnoughMemoryError(ModelError):
+    """Memory ended while documents were read or a token was computed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is not enough memory for the documents that were found; retrieve fewer of "
+            "them, lower unit_tokens, or take a smaller model"
+        )
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """True of an error of torch that could not allocate a tensor."""
+    # On a CPU torch raises a plain RuntimeError, in words that depend on the system.
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """Say that memory ended, and no more.
+
+    What torch and NumPy say names the size of an array, which follows from how many documents there
+    are and how long they are.
+
+    Raises:
+        NotEnoughMemoryError: In place of their own errors.
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, RuntimeError) and not is_out_of_memory(error):
+            raise
+        raise NotEnoughMemoryError from None

@@ -21,12 +21,7 @@ _STEP = 32  # slots that are added at a time: kernels are made once for each sha
 
 
 def passed_to(model: torch.nn.Module, cache: Cache | None) -> dict[str, Any]:
-    """A cache as an argument of a model: transformers has renamed it in version 5.24.
-
-    Args:
-        model: Of transformers.
-        cache: The cache.
-    """
+    """A cache as an argument of a model: transformers has renamed it in version 5.24."""
     # Of the class, where it has one: what stands around a model hides its parameters.
     forward = getattr(type(model), "forward", model.forward)
     named = inspect.signature(forward).parameters

@@ -20,8 +20,8 @@ from dpicl_rag.language_models.attention import (
     Stepping,
     row_attention,
 )
+from dpicl_rag.language_models.hardware import enough_memory, is_out_of_memory
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers, passed_to
-from dpicl_rag.language_models.out_of_memory import enough_memory, is_out_of_memory
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 from dpicl_rag.language_models.transformers_rows import (
     CachedStates,

@@ -11,8 +11,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.attention import own_attention
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, passed_to
-from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.transformers_rows import (
     CachedStates,
     NewTokens,
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 class SeparateRows:
     """Each row ``prefix | input | appended tokens`` in passes and a cache of its own; see `Batch`.
 
-    Args:
-        model: A causal language model.
-        depth: Its number of layers.
-        prefix: Token ids that every row begins with.
-        inputs: Token ids, one non-empty sequence for each row.
-        room: How many tokens will be appended at most.
-        cached: Where keys and values are kept.
-        advance: Called with the number of tokens just read.
+    It is made as `PackedRows` are.
 
     Raises:
         ModelError: There is not enough memory.

@@ -195,9 +195,6 @@ def plain_reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], list[int
     marked as special, it is a switch on a backend that threads share, and a Unigram model, or one
     whose pieces are whole words, finds control tokens among its ordinary pieces.
 
-    Args:
-        tokenizer: Stays as it is.
-
     Raises:
         ModelError: A text could cause an error or spell a control token. It is raised here, where
             no document is at hand.
@@ -292,12 +289,6 @@ def require_room(
     prefix: Sequence[int], inputs: Sequence[Sequence[int]], room: int, context_length: int
 ) -> None:
     """Check that every row has an input, and fits the context with what will be appended.
-
-    Args:
-        prefix: Token ids that every row begins with.
-        inputs: Token ids of each row.
-        room: How many tokens will be appended at most.
-        context_length: Most tokens that one row may hold.
 
     Raises:
         ConfigurationError: A row has no input.

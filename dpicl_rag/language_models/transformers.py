@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 
@@ -20,8 +20,14 @@ from dpicl_rag.language_models.attention import own_attention
 from dpicl_rag.language_models.base import Input, Progress, in_tenths
 from dpicl_rag.language_models.converted_models import SMALL
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
-from dpicl_rag.language_models.hardware import ProbeResults, faster_dtype, machine, on_this_machine
-from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
+from dpicl_rag.language_models.hardware import (
+    NotEnoughMemoryError,
+    ProbeResults,
+    enough_memory,
+    faster_dtype,
+    machine,
+    on_this_machine,
+)
 from dpicl_rag.language_models.packed_rows import PackedRows, SingleRow
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.separate_rows import SeparateRows
@@ -65,10 +71,6 @@ class TransformersModel:
         cache: Where keys and values of documents are kept from one question to the next; None
             keeps none.
 
-    Attributes:
-        tokenizer: See ``LanguageModel``.
-        context_length: Most tokens that one row may hold.
-
     Raises:
         ModelError: The model keeps a state that is not keys and values per token.
     """
@@ -108,25 +110,25 @@ class TransformersModel:
         Warns:
             ReadAnewWarning: What a folder keeps was read in other circumstances.
         """
-        other = copy.copy(self)
-        other.cache, other.fingerprint = cache, self.fingerprint
+        other = self._but(cache=cache)
         other._here(cache)
         return other
 
     def single_row(self) -> TransformersModel:
         """The same weights, tokenizer and cache; see `SingleRowModel` and `SingleRow`."""
-        other = copy.copy(self)
-        other._single_row, other.fingerprint = True, self.fingerprint
-        return other
+        return self._but(_single_row=True)
 
     def copying(self, bias: float, *, public: bool = False) -> TransformersModel:
         """The same weights, tokenizer and cache; see ``Copying``.
 
         What documents leave in the cache does not depend on it.
         """
+        return self._but(_copy_bias=bias, _public_copies=public)
+
+    def _but(self, **changed: Any) -> TransformersModel:
+        """The same with other attributes; its weights are hashed once."""
         other = copy.copy(self)
-        other._copy_bias, other._public_copies = bias, public
-        other.fingerprint = self.fingerprint
+        vars(other).update(changed, fingerprint=self.fingerprint)
         return other
 
     @classmethod

@@ -11,8 +11,8 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.copy_bias import CopyBias
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.key_value_cache import Layers
-from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
 from dpicl_rag.language_models.turns import give_way
@@ -196,12 +196,7 @@ class _Saying:
         self._ends: list[float] = []
 
     def say(self, token: int, row: torch.Tensor) -> int:
-        """The token that is said: the likeliest, or the likeliest that is no end before any news.
-
-        Args:
-            token: The likeliest.
-            row: Log-probabilities of all.
-        """
+        """The token that is said: the likeliest, or the likeliest that ends nothing before news."""
         if self._end is not None:
             ends = self._end.indices.to(row.device)
             # A sum over one row alone: it is the same beside any others.

@@ -18,7 +18,9 @@ from dpicl_rag.languages.answer_domains import (
     day_form,
     time_form,
     weekday_form,
+    yes_or_no,
 )
+from dpicl_rag.languages.content_words import has_digit, in_digits
 from dpicl_rag.languages.languages import (
     Language,
     QuestionKind,
@@ -26,8 +28,6 @@ from dpicl_rag.languages.languages import (
     language_of,
     languages,
 )
-from dpicl_rag.languages.numbers_in_words import has_digit, in_digits
-from dpicl_rag.languages.yes_or_no_answers import yes_or_no
 from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
@@ -139,9 +139,6 @@ class AnswerKeys:
 
         "The sauna is closed until 2026." tells no day; "at noon" tells a time. "Floor." is a word
         of a reason, and none.
-
-        Args:
-            answer: A text.
         """
         if self.kind in (QuestionKind.REASON, QuestionKind.MANNER):
             return len(_WORD.findall(answer)) > 1
@@ -157,9 +154,6 @@ class AnswerKeys:
         """The test whether a document states a key, in whatever form.
 
         Yes and no stand in no document; and one in another language has other words for a reason.
-
-        Args:
-            document: A unit's text.
         """
         text = _plain(document)
         match self.kind:
@@ -185,9 +179,6 @@ class AnswerKeys:
         In German every noun has a capital, so of a German question only numbers are known. Months,
         weekdays, languages and countries are written in each language by themselves, and a text
         in German need not say so.
-
-        Args:
-            document: A unit's text.
         """
         return not self._asked_names or self._asked_names <= self._stems(document)
 
@@ -196,9 +187,6 @@ class AnswerKeys:
 
         Of a question that says much it has a part of all words, too, if it is in its language:
         "Which disease has fever, a cough and red eyes?"
-
-        Args:
-            document: A unit's text.
         """
         said = len(self._asked_content)
         if said < _MUCH or language_of(document) is not self.language:

@@ -23,24 +23,14 @@ _NAMED = re.compile(r"[^\W_][\w.'\u2019-]*")
 
 @dataclass(frozen=True, slots=True)
 class NestedQuestion:
-    """A question about something that is described in it. Public.
-
-    Attributes:
-        first: Asks for what is described.
-        before: Words of the question up to the description.
-        after: Words behind it.
-    """
+    """A question about something that is described in it. Public."""
 
     first: str
     before: str
     after: str
 
     def about(self, found: str) -> str:
-        """The question about what was found.
-
-        Args:
-            found: Its name.
-        """
+        """The question about what was found."""
         return f"{self.before}{found}{self.after}"
 
 

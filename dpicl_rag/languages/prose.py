@@ -38,11 +38,7 @@ class NumberRange(Protocol):
 
 @dataclass(frozen=True)
 class Prose:
-    """Sentences in one language. What they are given was released before.
-
-    Attributes:
-        code: Of the language.
-    """
+    """Sentences in one language. What they are given was released before."""
 
     code: str
     _sentences: Mapping[str, str] = field(repr=False)
@@ -58,14 +54,7 @@ class Prose:
         total: NumberRange | None = None,
         others: NumberRange | None = None,
     ) -> str:
-        """One sentence of several counts; the first has the words of the whole.
-
-        Args:
-            how: What documents do.
-            counts: Names and numbers, in the order in which they are told.
-            total: Number of all.
-            others: Number of those that are about none of them.
-        """
+        """One sentence of several counts; the first has the words of the whole."""
         counts = list(counts)
         whole: dict[str, str] = {}
         if total is not None:

@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from dpicl_rag.languages.content_words import has_digit
 from dpicl_rag.languages.languages import Language, QuestionKind, language_of
-from dpicl_rag.languages.numbers_in_words import has_digit
 
 _WORD = re.compile(r"[^\W_]+")
 _WHEN = frozenset({QuestionKind.TIME, QuestionKind.DATE, QuestionKind.WEEKDAY})

@@ -128,11 +128,6 @@ class Account:
     def require(self, rho: float, what: str, remedy: str) -> None:
         """Raise where no unit could ever pay a public price: no error would say why later.
 
-        Args:
-            rho: The price.
-            what: What has it.
-            remedy: Of the caller, beside a larger budget.
-
         Raises:
             ConfigurationError: The ledger's budget of a unit is below the price.
         """

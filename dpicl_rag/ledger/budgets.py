@@ -328,36 +328,19 @@ class ScopeStatus:
 def least_remaining(
     every: Iterable[ScopeStatus], corpus: str, caller: str | None = None
 ) -> float | None:
-    """Rho left to a corpus or a caller, whichever is less; None without a limit.
-
-    Args:
-        every: See `Ledger.status`.
-        corpus: Name of the corpus.
-        caller: Who asks.
-    """
+    """Rho left to a corpus or a caller, whichever is less; None without a limit."""
     left = [one.remaining for one in _of(every, corpus, caller)]
     return min((rho for rho in left if rho is not None), default=None)
 
 
 def least_unit_remaining(every: Iterable[ScopeStatus], corpus: str) -> float | None:
-    """Rho that every unit of a corpus has left at the least; None without a limit.
-
-    Args:
-        every: See `Ledger.status`.
-        corpus: Name of the corpus.
-    """
+    """Rho that every unit of a corpus has left at the least; None without a limit."""
     mine = [one.unit_remaining for one in _of(every, corpus, None)]
     return mine[0] if mine else None
 
 
 def booking(every: Iterable[ScopeStatus], corpus: str, caller: str | None = None) -> Booking:
-    """Terms of the budgets that an answer comes out of; of each the strictest.
-
-    Args:
-        every: See `Ledger.status`.
-        corpus: Name of the corpus.
-        caller: Who asks.
-    """
+    """Terms of the budgets that an answer comes out of; of each the strictest."""
     mine = [one.booking for one in _of(every, corpus, caller)]
     shares = [one.threshold_delta for one in mine if one.threshold_delta is not None]
     return Booking(any(one.gaussian for one in mine), min(shares, default=None))

@@ -268,13 +268,7 @@ def hold(
 
 
 def settle(connection: sqlite3.Connection, reservation: int, start: int) -> None:
-    """Charge units what an answer has committed.
-
-    Args:
-        connection: In a transaction.
-        reservation: Number of the answer.
-        start: First day of its period.
-    """
+    """Charge units what an answer has committed."""
     amounts: defaultdict[int, list[int]] = defaultdict(list)
     for root, amount in connection.execute(_COMMITTED, (reservation,)):
         amounts[root].append(amount)

@@ -183,10 +183,6 @@ class Scope:
     def require_gaussian(self, connection: sqlite3.Connection, start: int) -> None:
         """Raise where other noise was paid for, or is about to be.
 
-        Args:
-            connection: In a transaction.
-            start: The first day that counts.
-
         Raises:
             ConfigurationError: It was.
         """

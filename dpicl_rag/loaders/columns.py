@@ -249,12 +249,7 @@ def columns_instead(records: Iterable[Record], options: Options) -> tuple[str, .
 
 
 def unit_in_words(records: Iterable[Record], unit: str | None) -> str:
-    """Name of the unit of a load.
-
-    Args:
-        records: All that was read; of them only the kinds count.
-        unit: As for ``load``.
-    """
+    """Name of the unit of a load."""
     if unit not in (None, "document", "thread"):
         return f"the same {unit}"
     if unit == "thread":

@@ -15,13 +15,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dpicl_rag.loaders.records import (
-    MAX_RECORD_BYTES,
-    NOT_CSV,
-    TOO_LARGE,
-    TOO_MANY_FIELDS,
-    UNCLOSED_QUOTE,
-)
+from dpicl_rag.loaders import reasons
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES
 
 DELIMITERS = (b",", b";", b"\t", b"|")
 # How Excel says in a line above the table what stands between its fields.
@@ -137,7 +132,7 @@ class DelimitedRows:
             fields = line.raw.rstrip(b"\r\n").split(self.delimiter, width)
             many = len(fields) > width
             return DelimitedRow(
-                number, () if many else tuple(fields), TOO_MANY_FIELDS if many else ""
+                number, () if many else tuple(fields), reasons.TOO_MANY_FIELDS if many else ""
             )
         parse = _Parse(self._plain, self.delimiter, width)
         taken = [line]
@@ -146,17 +141,17 @@ class DelimitedRows:
             farthest -= _LINE_BYTES + len(taken[-1].raw or b"")
             following = self._next() if farthest > 0 else None
             if following is None:
-                parse.reason = UNCLOSED_QUOTE
+                parse.reason = reasons.UNCLOSED_QUOTE
                 break
             taken.append(following)
         if not parse.reason and len(taken) > 1 and not parse.is_large and len(parse.fields) < width:
-            parse.reason = NOT_CSV
+            parse.reason = reasons.NOT_CSV
         if parse.reason:
             self._ahead.extendleft(reversed(taken[1:]))
             return DelimitedRow(number, (), parse.reason)
         self._number += len(taken) - 1
         if parse.is_large:
-            return DelimitedRow(number, (), TOO_LARGE)
+            return DelimitedRow(number, (), reasons.TOO_LARGE)
         return DelimitedRow(number, tuple(parse.fields))
 
 
@@ -215,13 +210,13 @@ class _Parse:
             if raw[at:] in _ENDS and not self.reason:
                 return False
             if raw[at : at + 1] != self._delimiter and not self.reason:
-                self.reason = NOT_CSV
+                self.reason = reasons.NOT_CSV
             if self.reason:
                 return False
             at += 1
 
     def _end(self, field: bytes) -> None:
         if len(self.fields) == self._width:
-            self.reason = TOO_MANY_FIELDS
+            self.reason = reasons.TOO_MANY_FIELDS
         elif not self.is_large:
             self.fields.append(field)

@@ -16,7 +16,8 @@ from typing import Any, NoReturn, Protocol
 from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document, text_unit, unit_of
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.loaders.records import EMPTY, Options, Record, RecordOrSkipped, Skipped, tidy
+from dpicl_rag.loaders import reasons
+from dpicl_rag.loaders.records import Options, Record, RecordOrSkipped, Skipped, tidy
 
 SOURCE_FIELD = "document_id"
 """The relation under which LlamaIndex's vector stores keep the source document of a node."""
@@ -166,10 +167,6 @@ def records_of_framework(
 ) -> tuple[object, Iterator[RecordOrSkipped] | None]:
     """The records of documents that were handed over in the place of paths.
 
-    Args:
-        items: What ``load`` was given.
-        options: As in ``load``.
-
     Returns:
         What was given, whole again where its first item was looked at; and the records, None where
         these are no documents of a framework.
@@ -211,7 +208,7 @@ def _records_of(items: Iterable[FrameworkDocument]) -> Iterator[RecordOrSkipped]
         contents = read_framework_document(item)
         text = tidy(contents.text or "")
         if not text:
-            yield Skipped(position, EMPTY)
+            yield Skipped(position, reasons.EMPTY)
             continue
         metadata = {name: tidy(value) for name, value in contents.metadata().items()}
         yield Record(position, text, metadata, identity=f"{contents.unit('document', seen)}")

@@ -10,15 +10,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import fingerprint
-from dpicl_rag.loaders.records import (
-    NO_UNIT,
-    TIES_MANY,
-    Record,
-    RecordOrSkipped,
-    Skipped,
-    on_one_line,
-)
+from dpicl_rag.loaders.records import Record, RecordOrSkipped, Skipped, on_one_line
 from dpicl_rag.loaders.shared_keys import Joins, name_key
 from dpicl_rag.loaders.threads import (
     subject_ties,
@@ -40,11 +34,6 @@ def with_units(
     entries: Sequence[RecordOrSkipped], unit: str | None, joins: Joins
 ) -> tuple[list[Document | Skipped], tuple[tuple[str, str], ...]]:
     """The records of a load as documents with privacy units, or why there is none of one.
-
-    Args:
-        entries: All that was read.
-        unit: As for ``load``.
-        joins: As for ``load``.
 
     Returns:
         The documents, in their order; and where messages stand that subjects alone made one unit.
@@ -72,7 +61,7 @@ def _with_threads(
         places = list(mail)
         for message in tying_many([thread for _, thread in mail.values()]):
             record, _ = mail.pop(places[message])
-            threaded[places[message]] = Skipped(record.position, TIES_MANY)
+            threaded[places[message]] = Skipped(record.position, reasons.TIES_MANY)
     keys = [thread for _, thread in mail.values()]
     for (at, (record, _)), thread in zip(mail.items(), thread_ids(keys), strict=True):
         threaded[at] = replace(record, metadata={**record.metadata, "thread": thread})
@@ -94,7 +83,7 @@ def _with_unit(record: Record, unit: str | None, identities: Identities) -> Docu
         elif (written := record.metadata.get(name, "")) != value and name not in record.exact:
             keys = (name_key(written),)  # who gives a unit by hand may write it so
     if not value:
-        return Skipped(record.position, NO_UNIT)
+        return Skipped(record.position, reasons.NO_UNIT)
     kind = THREAD_OR_DOCUMENT if name == natural else name
     # Its first key names a message where units are threads; elsewhere two may have the same words.
     said = record.said if name == "thread" else ""

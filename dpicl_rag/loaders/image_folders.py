@@ -8,16 +8,10 @@ from pathlib import Path
 
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import LoaderError
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import characters_of
 from dpicl_rag.loaders.identities import key_form
-from dpicl_rag.loaders.records import (
-    LINK,
-    UNREADABLE_FOLDER,
-    UNSUPPORTED,
-    LoadReport,
-    LoadResult,
-    Skipped,
-)
+from dpicl_rag.loaders.records import LoadReport, LoadResult, Skipped
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
 """Endings of the names of images, in any case."""
@@ -61,7 +55,7 @@ def _entries(root: Path) -> Iterator[Document | Skipped]:
             with os.scandir(root.joinpath(*inside)) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
-            yield Skipped(_shown(inside), UNREADABLE_FOLDER)
+            yield Skipped(_shown(inside), reasons.UNREADABLE_FOLDER)
             continue
         folders: list[tuple[str, ...]] = []
         for entry in entries:
@@ -82,17 +76,12 @@ def _holds(test: Callable[..., bool], **options: bool) -> bool:
 
 
 def _entry(entry: os.DirEntry[str], parts: tuple[str, ...]) -> Document | Skipped:
-    """A file as a document.
-
-    Args:
-        entry: The file.
-        parts: Its path inside the folder of all images.
-    """
+    """A file as a document."""
     if _holds(entry.is_symlink):
-        return Skipped(_shown(parts), LINK)
+        return Skipped(_shown(parts), reasons.LINK)
     file = Path(entry.path)
     if len(parts) == 1 or file.suffix.lower() not in SUFFIXES:
-        return Skipped(_shown(parts), UNSUPPORTED)
+        return Skipped(_shown(parts), reasons.UNSUPPORTED)
     name = _identity("/".join(parts))
     unit = _identity(parts[1]) if len(parts) > 2 else name
     origin = Origin("folder or document", record=name)

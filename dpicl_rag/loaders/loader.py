@@ -18,7 +18,7 @@ from dpicl_rag.conversion import Conversions
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.loaders import parsing
+from dpicl_rag.loaders import parsing, reasons
 from dpicl_rag.loaders.columns import (
     column_roles,
     columns_instead,
@@ -34,11 +34,6 @@ from dpicl_rag.loaders.framework_documents import (
 from dpicl_rag.loaders.identities import with_units
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.records import (
-    BINARY,
-    DAMAGED,
-    NO_KEY,
-    NO_TEXT_FIELD,
-    UNREADABLE_FILE,
     LoaderItem,
     LoadReport,
     LoadResult,
@@ -184,9 +179,9 @@ def load(
     read = [entry for entry in entries if isinstance(entry, Record)]
     text, unread, persons = column_roles(read, options)
     if text_field is not None:
-        entries = _with_column(entries, text_field, NO_TEXT_FIELD)
+        entries = _with_column(entries, text_field, reasons.NO_TEXT_FIELD)
     if key_field is not None:
-        entries = _with_column(entries, key_field, NO_KEY)
+        entries = _with_column(entries, key_field, reasons.NO_KEY)
     placed, joined = with_units(entries, unit, joins)
     documents = [item for item in placed if isinstance(item, Document)]
     return LoadResult(
@@ -304,7 +299,7 @@ def _items_of(source: SourceFile, options: Options) -> Iterator[LoaderItem]:
         with open_stream(source.path) as stream:
             # The first row of a table is public, so it may decide; a line of JSON may not.
             if source.kind == "csv" and is_signed(stream.peek()):
-                raise UnreadableError(BINARY)
+                raise UnreadableError(reasons.BINARY)
             read = read_rows if as_rows else _MANY[source.kind]
             for entry in parsing.parsed(read(stream, prefix, options), options):
                 allowance.take(entry)
@@ -318,9 +313,9 @@ def _reasons() -> Iterator[None]:
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise UnreadableError(DAMAGED) from None
+        raise UnreadableError(reasons.DAMAGED) from None
     except OSError:
-        raise UnreadableError(UNREADABLE_FILE) from None
+        raise UnreadableError(reasons.UNREADABLE_FILE) from None
 
 
 def _with_column(entries: list[RecordOrSkipped], name: str, reason: str) -> list[RecordOrSkipped]:
@@ -335,10 +330,6 @@ def _with_column(entries: list[RecordOrSkipped], name: str, reason: str) -> list
 
 def framework_documents_as_ours(items: Iterable[Any], unit: str | None) -> Iterator[Any]:
     """Documents of frameworks as `load` makes them, for a corpus; other items as they are.
-
-    Args:
-        items: What was handed over.
-        unit: As for `load`.
 
     Raises:
         ConfigurationError: A document has no text or no value for the unit, or no unit was named;

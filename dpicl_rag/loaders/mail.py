@@ -11,6 +11,7 @@ from datetime import UTC
 from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import (
     characters_of,
     decode_as,
@@ -31,18 +32,7 @@ from dpicl_rag.loaders.mail_parts import (
 )
 from dpicl_rag.loaders.mbox import is_spam
 from dpicl_rag.loaders.quotes import own_words
-from dpicl_rag.loaders.records import (
-    BROKEN_MESSAGE,
-    EMPTY,
-    NO_HEADERS,
-    SPAM,
-    Options,
-    Record,
-    ThreadKeys,
-    UnreadableError,
-    clean,
-    tidy,
-)
+from dpicl_rag.loaders.records import Options, Record, ThreadKeys, UnreadableError, clean, tidy
 from dpicl_rag.loaders.threads import is_forward, is_reply, thread_keys, thread_offers
 
 _KNOWN_HEADERS = frozenset(
@@ -62,16 +52,11 @@ _SIGNATURES = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ParsedMail:
-    """A message without what is to be converted of it. Private.
+    """A message without what is to be converted of it; other fields are its record's. Private.
 
     Attributes:
         top: The lines of its headers that are shown.
         body: Its text.
-        metadata: As that of its record.
-        thread: As that of its record.
-        attachments: In their order.
-        fields: As those of its record.
-        exact: As that of its record.
         is_spam: Gmail's labels say that it is spam, trash or a draft.
     """
 
@@ -101,28 +86,22 @@ def parse_mail(raw: bytes, unit: str | None) -> ParsedMail:
             but MemoryError.
     """
     if not raw.strip():
-        raise UnreadableError(EMPTY)
+        raise UnreadableError(reasons.EMPTY)
     try:
         return _parse(raw, unit)
     except (UnreadableError, MemoryError):
         raise
     except Exception:  # the parsers of the standard library fail in many ways on broken mail
-        raise UnreadableError(BROKEN_MESSAGE) from None
+        raise UnreadableError(reasons.BROKEN_MESSAGE) from None
 
 
 def record_of_mail(parsed: ParsedMail, position: str, options: Options) -> Record:
-    """A record of a message; the texts of its attachments stand behind its own.
-
-    Args:
-        parsed: The message.
-        position: Where it stands, for the report.
-        options: With what converts attachments.
-    """
+    """A record of a message; the texts of its attachments stand behind its own."""
     if parsed.is_spam and not options.spam:
-        raise UnreadableError(SPAM)
+        raise UnreadableError(reasons.SPAM)
     attached, unread = read_attachments(parsed.attachments, options)
     if not parsed.body and not parsed.metadata["subject"] and not attached:
-        raise UnreadableError(EMPTY)
+        raise UnreadableError(reasons.EMPTY)
     return Record(
         position=position,
         text=tidy("\n\n".join([parsed.top, parsed.body, *attached])),
@@ -144,7 +123,7 @@ def _parse(raw: bytes, unit: str | None) -> ParsedMail:
         values[name.lower()].append(str(value))
     names = tuple(values)
     if _KNOWN_HEADERS.isdisjoint(names):
-        raise UnreadableError(NO_HEADERS)
+        raise UnreadableError(reasons.NO_HEADERS)
     asked = {"subject", "from", "to", "date", "message-id", *([unit.lower()] if unit else [])}
     charsets = (part.get_content_charset() for part in message.walk() if isinstance(part, MailPart))
     charset = next((one for one in charsets if one), None)

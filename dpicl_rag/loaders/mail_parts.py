@@ -13,25 +13,10 @@ from email.message import Message
 from email.policy import Policy, compat32
 from typing import Any, cast
 
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import decode, decode_as, decode_html, is_charset
 from dpicl_rag.loaders.markup import text_of_calendar, text_of_enriched, text_of_html
-from dpicl_rag.loaders.records import (
-    BINARY,
-    EMPTY,
-    FOR_MACHINES,
-    MAX_RECORD_BYTES,
-    MESSAGE_WITHIN,
-    MOST_ATTACHMENTS,
-    SEALED,
-    TOO_LARGE,
-    TOO_MANY_ATTACHMENTS,
-    TOO_MANY_PARTS,
-    WINMAIL,
-    Options,
-    Skipped,
-    UnreadableError,
-    tidy,
-)
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES, Options, Skipped, UnreadableError, tidy
 from dpicl_rag.loaders.sources import (
     CONVERTED,
     KINDS,
@@ -76,24 +61,23 @@ NO_BODIES = ("text/rtf", "text/rfc822-headers")
 """Texts that are no text of the message that holds them."""
 # Why parts of other kinds are not read, and what to do.
 _UNREAD = {
-    **dict.fromkeys(("application/pkcs7-mime", "application/x-pkcs7-mime"), SEALED),
-    **dict.fromkeys(("application/pgp-encrypted", "application/x-pgp-encrypted"), SEALED),
-    **dict.fromkeys(("application/ms-tnef", "application/vnd.ms-tnef"), WINMAIL),
-    **dict.fromkeys(("text/rfc822-headers", "message/rfc822", "message/global"), MESSAGE_WITHIN),
-    **dict.fromkeys(("message/delivery-status", "message/disposition-notification"), FOR_MACHINES),
-    **dict.fromkeys(("message/feedback-report", "message/global-delivery-status"), FOR_MACHINES),
+    **dict.fromkeys(("application/pkcs7-mime", "application/x-pkcs7-mime"), reasons.SEALED),
+    **dict.fromkeys(("application/pgp-encrypted", "application/x-pgp-encrypted"), reasons.SEALED),
+    **dict.fromkeys(("application/ms-tnef", "application/vnd.ms-tnef"), reasons.WINMAIL),
+    **dict.fromkeys(
+        ("text/rfc822-headers", "message/rfc822", "message/global"), reasons.MESSAGE_WITHIN
+    ),
+    **dict.fromkeys(
+        ("message/delivery-status", "message/disposition-notification"), reasons.FOR_MACHINES
+    ),
+    **dict.fromkeys(
+        ("message/feedback-report", "message/global-delivery-status"), reasons.FOR_MACHINES
+    ),
 }
 
 
 class MailPart(Message):
-    """A message or a part of one.
-
-    Args:
-        policy: As for its base.
-
-    Attributes:
-        depth: How many parts it is in.
-    """
+    """A message or a part of one."""
 
     def __init__(self, policy: Policy = compat32) -> None:
         super().__init__(policy)
@@ -120,7 +104,7 @@ class MailPart(Message):
         payload.depth, payload._root = self.depth + 1, self._root
         self._root._parts += 1
         if self._root._parts > MOST_PARTS:
-            raise UnreadableError(TOO_MANY_PARTS)
+            raise UnreadableError(reasons.TOO_MANY_PARTS)
         super().attach(payload)
 
     def get_content_type(self) -> str:
@@ -190,8 +174,8 @@ def parse_attachments(attachments: Iterable[Attachment]) -> Iterator[Attached]:
     """Read attachments of a message, in their order, but for files that are converted."""
     for number, attachment in enumerate(attachments, 1):
         try:
-            if number > MOST_ATTACHMENTS:
-                raise UnreadableError(TOO_MANY_ATTACHMENTS)
+            if number > reasons.MOST_ATTACHMENTS:
+                raise UnreadableError(reasons.TOO_MANY_ATTACHMENTS)
             yield _parsed(attachment)
         except UnreadableError as error:
             yield Attached(attachment.name, reason=str(error))
@@ -201,10 +185,6 @@ def read_attachments(
     attachments: Iterable[Attached], options: Options
 ) -> tuple[list[str], tuple[Skipped, ...]]:
     """The texts of the attachments of a message.
-
-    Args:
-        attachments: In their order.
-        options: With what converts files.
 
     Returns:
         A text for each, with its name; and those that have none, by their numbers. Their names are
@@ -218,7 +198,7 @@ def read_attachments(
             text = _text(attachment, options)
             left -= len(text)
             if left < 0:
-                raise UnreadableError(TOO_LARGE)
+                raise UnreadableError(reasons.TOO_LARGE)
         except UnreadableError as error:
             skipped.append(Skipped(f"attachment {number}", str(error)))
         else:
@@ -239,25 +219,25 @@ def _parsed(attachment: Attachment) -> Attached:
     kind = KINDS.get(suffix_of(attachment.name)) or _KINDS.get(attachment.content_type)
     reason = _UNREAD.get(attachment.content_type, "")
     if attachment.name.lower() == "winmail.dat":
-        reason = WINMAIL
+        reason = reasons.WINMAIL
     if kind is None and attachment.content_type.startswith("text/"):
         kind = "text"
     if reason or attachment.raw is None or kind in _MESSAGES:
-        raise UnreadableError(reason or MESSAGE_WITHIN)
+        raise UnreadableError(reason or reasons.MESSAGE_WITHIN)
     if kind is None:
         raise UnreadableError(unsupported(attachment.name))
     if not attachment.raw.strip():
-        raise UnreadableError(EMPTY)
+        raise UnreadableError(reasons.EMPTY)
     if kind in CONVERTED:
         return Attached(attachment.name, kind=kind, raw=attachment.raw)
     if is_binary(attachment.raw):
-        raise UnreadableError(BINARY)
+        raise UnreadableError(reasons.BINARY)
     read = decode_html if kind == "html" else decode_as
     content = read(attachment.raw, attachment.charset)
     content_type = {"html": "text/html", "calendar": CALENDAR}.get(kind, attachment.content_type)
     text = tidy(text_of_part(content_type, content))
     if not text:
-        raise UnreadableError(EMPTY)
+        raise UnreadableError(reasons.EMPTY)
     return Attached(attachment.name, text)
 
 

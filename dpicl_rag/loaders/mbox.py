@@ -57,11 +57,6 @@ def read_mbox(stream: Stream, prefix: str, options: Options) -> Iterator[Unparse
     such a line with a date behind an empty line is cut there: its writer then makes several
     messages. Mail programs escape these lines (">From"), and that is undone.
 
-    Args:
-        stream: The mailbox, decompressed.
-        prefix: Put before each position.
-        options: As in ``load``.
-
     Yields:
         Each message.
     """

@@ -21,13 +21,13 @@ from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.conversion.confinement import ProcessLimits
 from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import decode, decode_html
 from dpicl_rag.loaders.mail import ParsedMail, parse_mail, record_of_mail
 from dpicl_rag.loaders.mail_parts import Attached
 from dpicl_rag.loaders.markup import text_of_calendar, text_of_html
 from dpicl_rag.loaders.records import (
     MAX_RECORD_BYTES,
-    TOO_LARGE,
     LoaderItem,
     Options,
     RecordOrSkipped,
@@ -52,11 +52,7 @@ _lock = Lock()
 
 @contextmanager
 def parser(while_waiting: Callable[[], None]) -> Iterator[Conversions | None]:
-    """A child that parses, for one load; None where processes cannot fork.
-
-    Args:
-        while_waiting: See `Conversions`.
-    """
+    """A child that parses, for one load; None where processes cannot fork."""
     if not hasattr(os, "fork"):
         yield None
         return
@@ -79,7 +75,7 @@ def parsed(items: Iterable[LoaderItem], options: Options) -> Iterator[RecordOrSk
     size = 0
     for item in items:
         if isinstance(item, Unparsed) and len(item.raw) > MAX_RECORD_BYTES:
-            item = Skipped(item.position, TOO_LARGE)
+            item = Skipped(item.position, reasons.TOO_LARGE)
         if not batch and not isinstance(item, Unparsed):
             yield item
             continue

@@ -101,9 +101,6 @@ def own_words(body: str) -> str:
     with ``>``: then answers between and below the quoted lines are kept. Likewise in the other
     languages of mail programs, and below the lines of help desks.
 
-    Args:
-        body: Text of a mail.
-
     Returns:
         The rest; empty if there is nothing else.
     """

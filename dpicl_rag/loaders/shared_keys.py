@@ -151,12 +151,7 @@ def own_digest(digest: str) -> str:
 
 
 def keys_of(documents: Iterable[Document], split: Collection[str] = ()) -> list[str]:
-    """Every key of documents and the name of every unit, once.
-
-    Args:
-        documents: The documents.
-        split: As for `identify`.
-    """
+    """Every key of documents and the name of every unit, once."""
     return list(
         dict.fromkeys(
             key
@@ -249,13 +244,6 @@ def tying(
 
     Those of fewer keys are looked at first, each with what it ties beside those before it. One that
     ties too many ties nothing.
-
-    Args:
-        documents: What arrives.
-        known: As for `identify`.
-        offered: As for `identify`.
-        split: As for `identify`.
-        former: By unit, the units that became part of it.
 
     Returns:
         By the place of each such document, the units that it ties.

@@ -13,16 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from dpicl_rag.errors import ConfigurationError, LoaderError
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import UTF16, characters
 from dpicl_rag.loaders.mbox import begins_mailbox
-from dpicl_rag.loaders.records import (
-    LINK,
-    OF_A_MAILBOX,
-    UNREADABLE_FOLDER,
-    UNSUPPORTED,
-    WAYS_OUT,
-    Skipped,
-)
+from dpicl_rag.loaders.records import Skipped
 from dpicl_rag.loaders.streams import open_stream
 
 FileFormat = Literal[
@@ -35,40 +29,25 @@ CONVERTED: frozenset[FileFormat] = frozenset(
 )
 """Kinds that `dpicl_rag.conversion` reads, with the extra ``files``."""
 
-KINDS: dict[str, FileFormat] = {
-    ".mbox": "mbox",
-    ".mbx": "mbox",
-    ".eml": "eml",
-    ".emlx": "eml",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".txt": "text",
-    ".text": "text",
-    ".md": "text",
-    ".markdown": "text",
-    ".rst": "text",
-    ".log": "text",
-    ".html": "html",
-    ".htm": "html",
-    ".ics": "calendar",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".docm": "docx",
-    ".pptx": "pptx",
-    ".pptm": "pptx",
-    ".odt": "odt",
-    ".rtf": "rtf",
-    ".epub": "epub",
-    ".xlsx": "sheet",
-    ".xlsm": "sheet",
-    ".xls": "sheet",
-    ".xlsb": "sheet",
-    ".ods": "sheet",
-    ".msg": "msg",
+_ENDINGS: dict[FileFormat, str] = {
+    "mbox": ".mbox .mbx",
+    "eml": ".eml .emlx",
+    "csv": ".csv .tsv",
+    "json": ".json",
+    "jsonl": ".jsonl .ndjson",
+    "text": ".txt .text .md .markdown .rst .log",
+    "html": ".html .htm",
+    "calendar": ".ics",
+    "pdf": ".pdf",
+    "docx": ".docx .docm",
+    "pptx": ".pptx .pptm",
+    "odt": ".odt",
+    "rtf": ".rtf",
+    "epub": ".epub",
+    "sheet": ".xlsx .xlsm .xls .xlsb .ods",
+    "msg": ".msg",
 }
+KINDS = {ending: kind for kind, endings in _ENDINGS.items() for ending in endings.split()}
 """Kinds by endings in lower case."""
 
 # How files of known kinds begin that are no text, though all their bytes may be characters.
@@ -150,7 +129,7 @@ def find_sources(path: Path) -> Iterator[SourceFile | Skipped]:
             folders[:] = [name for name in folders if name != "tmp"]
         links = [name for name in (*folders, *files) if os.path.islink(here / name)]
         for name in sorted(links):
-            yield Skipped(shown((here / name).relative_to(path)), LINK)
+            yield Skipped(shown((here / name).relative_to(path)), reasons.LINK)
         folders[:] = sorted(set(folders) - set(links))
         in_maildir = here.name in ("cur", "new") and all(
             os.path.isdir(here.parent / name) for name in ("cur", "new")
@@ -162,7 +141,7 @@ def find_sources(path: Path) -> Iterator[SourceFile | Skipped]:
             if os.path.isfile(file):
                 kind = "eml" if in_maildir else kind_of(file)
             if kind not in ("eml", "mbox") and _is_in_mailbox(file, path):
-                yield Skipped(shown(file.relative_to(path)), OF_A_MAILBOX)
+                yield Skipped(shown(file.relative_to(path)), reasons.OF_A_MAILBOX)
                 continue
             yield SourceFile(file, kind, path)
     yield from _unreadable(unread, path)
@@ -182,15 +161,12 @@ def _unreadable(errors: list[OSError], path: Path) -> Iterator[Skipped]:
     """The directories that could not be listed, once."""
     for error in errors:
         where = Path(error.filename)
-        yield Skipped(shown(where.relative_to(path)), UNREADABLE_FOLDER)
+        yield Skipped(shown(where.relative_to(path)), reasons.UNREADABLE_FOLDER)
     errors.clear()
 
 
 def existing_paths(paths_given: object) -> list[Path]:
     """Paths that are there, in the order given.
-
-    Args:
-        paths_given: A path, or several.
 
     Raises:
         LoaderError: One does not exist or cannot be read, or lies in another: what is read twice
@@ -251,8 +227,8 @@ def suffix_of(name: str) -> str:
 
 def unsupported(name: str) -> str:
     """Reason why a file of no supported kind is not read, with the remedy where it is known."""
-    way = WAYS_OUT.get(suffix_of(name))
-    return f"{UNSUPPORTED}; {way}" if way else UNSUPPORTED
+    way = reasons.WAYS_OUT.get(suffix_of(name))
+    return f"{reasons.UNSUPPORTED}; {way}" if way else reasons.UNSUPPORTED
 
 
 def signed_kind(head: bytes) -> FileFormat | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BufferedReader, BytesIO
 
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import characters, characters_of, written
 from dpicl_rag.loaders.columns import (
     TEXT_FIELDS,
@@ -22,21 +23,8 @@ from dpicl_rag.loaders.columns import (
 )
 from dpicl_rag.loaders.delimited import DELIMITERS, DelimitedRow, DelimitedRows, whole_lines
 from dpicl_rag.loaders.records import (
-    BAD_HEADER,
-    EMPTY,
-    JSON_ARRAY,
-    JSON_OBJECT,
     MAX_FIELDS,
     MAX_RECORD_BYTES,
-    NESTED,
-    NO_HEADER,
-    NO_LINE,
-    NO_SEPARATOR,
-    NOT_AN_OBJECT,
-    NOT_JSON,
-    TOO_LARGE,
-    TOO_MANY_COLUMNS,
-    TOO_MANY_FIELDS,
     Options,
     Record,
     RecordOrSkipped,
@@ -57,11 +45,6 @@ _PAIRS = {b"]": b"[", b"}": b"{"}
 def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a table whose first row names the columns and shows the delimiter.
 
-    Args:
-        stream: The table, decompressed.
-        prefix: Put before each position.
-        options: As in ``load``.
-
     Yields:
         A record for each row that is not blank, or why there is none. A row with fewer fields than
         columns has empty ones; one with more is skipped, for it is likely cut in the wrong places.
@@ -76,10 +59,10 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOr
         header = rows.read(MAX_FIELDS)
         if header is None:
             if isinstance(options.header, int) and options.header > 1:
-                raise UnreadableError(NO_LINE)
+                raise UnreadableError(reasons.NO_LINE)
             return
         if header.reason:
-            yield Skipped(f"{prefix}line {header.line}", BAD_HEADER)
+            yield Skipped(f"{prefix}line {header.line}", reasons.BAD_HEADER)
             return
         columns = _columns(header)
         _require_header([characters(name)[0] for name in header.fields], columns, options)
@@ -114,7 +97,7 @@ def _require_header(cells: Sequence[str], columns: Sequence[str], options: Optio
         UnreadableError: It is one.
     """
     if options.header is None and is_doubtful(cells) and not are_known(columns, options):
-        raise UnreadableError(NO_HEADER)
+        raise UnreadableError(reasons.NO_HEADER)
 
 
 def row_of(
@@ -129,7 +112,7 @@ def row_of(
         options: As in ``load``.
     """
     if any(cells[len(columns) :]):
-        return Skipped(position, TOO_MANY_FIELDS)
+        return Skipped(position, reasons.TOO_MANY_FIELDS)
     return _record(columns, map(written, cells), position, options)
 
 
@@ -155,7 +138,7 @@ def columns_of(stream: Stream, options: Options) -> list[str]:
     if not options.has_header:
         if options.separator is None and rows.likely != rows.delimiter:
             likely = rows.likely.decode()
-            raise UnreadableError(f"{NO_SEPARATOR}: --delimiter {likely!r}")
+            raise UnreadableError(f"{reasons.NO_SEPARATOR}: --delimiter {likely!r}")
         return options.given
     header = rows.read(MAX_FIELDS)
     if header is None or header.reason:
@@ -206,7 +189,7 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
     named_list = lists_within(raw).get(options.records) if options.records else None
     if named_list is None and not raw.lstrip().startswith(b"["):
         if is_one_object(raw):
-            raise UnreadableError(JSON_OBJECT, _lists_hint(raw))
+            raise UnreadableError(reasons.JSON_OBJECT, _lists_hint(raw))
         lines = read_jsonl(BufferedReader(BytesIO(raw)), prefix, options, lists=False)
         if raw.strip().count(b"\n") == 0:
             lines = _of_one_line(lines, raw)
@@ -214,7 +197,7 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
         return
     elements = split_array(raw) if named_list is None else named_list
     if elements is None:
-        raise UnreadableError(JSON_ARRAY)
+        raise UnreadableError(reasons.JSON_ARRAY)
     for number, element in enumerate(elements, 1):
         large = len(element) > MAX_RECORD_BYTES
         entry = _row(None if large else element, f"{prefix}item {number}", options)
@@ -225,8 +208,8 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
 def _of_one_line(entries: Iterable[RecordOrSkipped], raw: bytes) -> Iterator[RecordOrSkipped]:
     """The record of a file of one line. On one line or on many, a list within is the same."""
     for entry in entries:
-        if isinstance(entry, Skipped) and entry.reason == JSON_OBJECT:
-            raise UnreadableError(JSON_OBJECT, _lists_hint(raw))
+        if isinstance(entry, Skipped) and entry.reason == reasons.JSON_OBJECT:
+            raise UnreadableError(reasons.JSON_OBJECT, _lists_hint(raw))
         yield entry
 
 
@@ -242,7 +225,7 @@ def _row(
 ) -> RecordOrSkipped | None:
     """A row from one JSON object; None of blanks. Without bytes it is too large."""
     if raw is None:
-        return Skipped(position, TOO_LARGE)
+        return Skipped(position, reasons.TOO_LARGE)
     try:
         text, read = raw.decode("utf-8").strip(), written
     except UnicodeDecodeError:
@@ -252,15 +235,15 @@ def _row(
     try:
         row = json.loads(text, parse_float=_Number)
         if not isinstance(row, dict):
-            return Skipped(position, NOT_AN_OBJECT)
+            return Skipped(position, reasons.NOT_AN_OBJECT)
         if not lists and any(map(_is_list_of_objects, row.values())):
-            return Skipped(position, JSON_OBJECT)
+            return Skipped(position, reasons.JSON_OBJECT)
         names = named(read(name)[0] for name in row)
         values = [read(_as_text(value)) for value in row.values()]
     except ValueError:
-        return Skipped(position, NOT_JSON)
+        return Skipped(position, reasons.NOT_JSON)
     except RecursionError:
-        return Skipped(position, NESTED)
+        return Skipped(position, reasons.NESTED)
     return _record(names, values, position, options)
 
 
@@ -275,9 +258,9 @@ def _record(
         if differs:
             exact[column] = differs
     if not any(fields.values()):
-        return Skipped(position, EMPTY)
+        return Skipped(position, reasons.EMPTY)
     if len(fields) > MAX_FIELDS:
-        return Skipped(position, TOO_MANY_COLUMNS)
+        return Skipped(position, reasons.TOO_MANY_COLUMNS)
     name = options.text_field or _first(fields, TEXT_FIELDS)
     key = options.key_field or _first(fields, _KEY_FIELDS) or ""
     if name is None:

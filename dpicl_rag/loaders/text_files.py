@@ -15,6 +15,7 @@ from typing import Literal
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.conversions import REASONS, Outcome, is_installed, row_in_words
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.loaders import reasons
 from dpicl_rag.loaders.characters import decode, fingerprint
 from dpicl_rag.loaders.columns import (
     header_hint,
@@ -27,16 +28,8 @@ from dpicl_rag.loaders.columns import (
     until_blank,
 )
 from dpicl_rag.loaders.records import (
-    BAD_HEADER,
-    BINARY,
-    EMPTY,
-    FILE_TOO_LARGE,
     MAX_CONVERTED_BYTES,
     MAX_RECORD_BYTES,
-    NOT_CONVERTED,
-    NOT_HERE,
-    TOO_LARGE,
-    UNSAVED,
     LoaderItem,
     Options,
     Record,
@@ -93,7 +86,7 @@ def read_eml(stream: Stream, name: str, options: Options) -> Iterator[LoaderItem
 def record_of_text(text: str, raw: bytes, name: str) -> RecordOrSkipped:
     """A record of a file that is one text, or why there is none."""
     if not text:
-        return Skipped(name, EMPTY)
+        return Skipped(name, reasons.EMPTY)
     return Record(name, text, {"file": name}, content=fingerprint(raw))
 
 
@@ -134,7 +127,7 @@ def read_sheet(stream: Stream, name: str, options: Options) -> Iterator[RecordOr
         record = replace(record, persons=tuple(persons))
     yield record
     if book["unsaved"]:
-        yield Skipped(name, UNSAVED)
+        yield Skipped(name, reasons.UNSAVED)
 
 
 def _persons_in(rows: Sequence[SheetRow]) -> Sequence[str]:
@@ -154,11 +147,6 @@ def _persons_in(rows: Sequence[SheetRow]) -> Sequence[str]:
 
 def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a spreadsheet whose sheets are tables: the first row of each names its columns.
-
-    Args:
-        stream: The file.
-        prefix: Put before each position.
-        options: As in ``load``.
 
     Yields:
         A record for each row that is not blank, or why there is none.
@@ -186,7 +174,7 @@ def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
                 entry = replace(entry, file=f" {number}")
             yield entry
     if book["unsaved"]:
-        yield Skipped(f"{prefix}formulas", UNSAVED)
+        yield Skipped(f"{prefix}formulas", reasons.UNSAVED)
 
 
 def _table_in(rows: Sequence[SheetRow], options: Options) -> tuple[list[str], Sequence[SheetRow]]:
@@ -206,7 +194,7 @@ def _table_in(rows: Sequence[SheetRow], options: Options) -> tuple[list[str], Se
             hint = header_hint((number, until_blank(cells)) for number, cells in rows)
             raise UnreadableError(f"{error}{hint}") from None
         if not columns:
-            raise UnreadableError(BAD_HEADER)
+            raise UnreadableError(reasons.BAD_HEADER)
     try:
         require_columns(columns, options)
     except ConfigurationError as error:
@@ -221,9 +209,9 @@ def require_conversions(kind: FileFormat, options: Options) -> Conversions:
         UnreadableError: Nothing does, whatever the file.
     """
     if options.conversions is None or not is_installed(kind):
-        raise UnreadableError(NOT_CONVERTED)
+        raise UnreadableError(reasons.NOT_CONVERTED)
     if not hasattr(os, "fork"):
-        raise UnreadableError(NOT_HERE)
+        raise UnreadableError(reasons.NOT_HERE)
     return options.conversions
 
 
@@ -234,7 +222,7 @@ def converted(kind: str, content: bytes, conversions: Conversions) -> bytes:
         UnreadableError: Nothing of it can be read, or it is too large.
     """
     if len(content) > MAX_CONVERTED_BYTES:
-        raise UnreadableError(FILE_TOO_LARGE)
+        raise UnreadableError(reasons.FILE_TOO_LARGE)
     try:
         return conversions.convert(kind, content)
     except NotConvertedError as error:
@@ -265,5 +253,5 @@ def _is_rule(line: str) -> bool:
 
 def _refused(raw: bytes) -> str:
     if len(raw) > MAX_RECORD_BYTES:
-        return TOO_LARGE
-    return BINARY if is_binary(raw) else ""
+        return reasons.TOO_LARGE
+    return reasons.BINARY if is_binary(raw) else ""

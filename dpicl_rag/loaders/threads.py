@@ -92,9 +92,6 @@ def tying_many(messages: Sequence[ThreadKeys]) -> set[int]:
     A message is looked at after all that it refers to, and else after those that have fewer keys.
     So a conversation grows by one message after the other, and who ties several is the one who
     refers to them. What two people write under one subject counts as one conversation.
-
-    Args:
-        messages: All messages of a source, in any order.
     """
     tying: set[int] = set()
     growing = _Conversations()
@@ -181,9 +178,6 @@ def _in_order(
 
 def thread_ids(messages: Sequence[ThreadKeys]) -> list[str]:
     """The thread of each message.
-
-    Args:
-        messages: All messages of a source, in any order.
 
     Returns:
         One identifier per message. It is a hash of the root id of the thread's earliest message:

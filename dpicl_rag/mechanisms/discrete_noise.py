@@ -68,11 +68,7 @@ class DiscreteLaplace:
         return self.least((1 - _MOSTLY) / 2) - 1
 
     def tail(self, least: int) -> float:
-        """Probability that the noise is ``least`` or more; rounded up.
-
-        Args:
-            least: A whole number.
-        """
+        """Probability that the noise is ``least`` or more; rounded up."""
         if least <= 0:
             return min(1.0, (1.0 - self.tail(1 - least)) * _ROUNDED_UP)
         epsilon = float(self.epsilon)
@@ -191,11 +187,7 @@ class DiscreteGaussian:
         return math.ceil(_INTERVAL * self.sigma)
 
     def tail(self, least: int) -> float:
-        """Probability that the noise is ``least`` or more; rounded up.
-
-        Args:
-            least: A whole number.
-        """
+        """Probability that the noise is ``least`` or more; rounded up."""
         if self.fine:
             # No more of a grid is above a point than of the continuous Gaussian above the point
             # before: the sum is below that integral, and the sum of all not below it (Poisson).

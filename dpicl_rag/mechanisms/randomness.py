@@ -57,11 +57,7 @@ class Randomness:
 
 
 class SeededRandomness(Randomness):
-    """Repeatable coins. Not private: whoever knows the seed can undo the noise.
-
-    Args:
-        seed: Of the generator.
-    """
+    """Repeatable coins. Not private: whoever knows the seed can undo the noise."""
 
     def __init__(self, seed: int) -> None:
         warnings.warn(

@@ -48,9 +48,6 @@ class Votes(ExpertMethod):
     **Adjacency and charge.** A vote has range 1: a unit added or removed makes a query
     lambda-bounded-range, a changed expert 2 * lambda. One query is purely epsilon-DP with
     ``lambda = epsilon / factor``, and epsilon^2 / 8 of zCDP.
-
-    Attributes:
-        name: Its name in the registry.
     """
 
     name: str = "votes"
@@ -80,9 +77,6 @@ class VotesGaussian(ExpertMethod):
     own coin, which amplifies under add-or-remove adjacency alone (see ``ExpertMethod``); the
     charge is then a privacy loss distribution. For a vote that arrives the argmax of two labels
     makes it loose by sqrt(2) in sigma; with many labels, or for a vote that changes, it is met.
-
-    Attributes:
-        name: Its name in the registry.
     """
 
     name: str = "votes-gaussian"

@@ -2,7 +2,7 @@
 
 from dpicl_rag.rehearsal.kept_rehearsals import labelling_of, rehearsal_of, yes_or_no_of
 from dpicl_rag.rehearsal.labelling import Labelling
-from dpicl_rag.rehearsal.rehearsal import Rehearsal
+from dpicl_rag.rehearsal.rehearsing import Rehearsal
 from dpicl_rag.rehearsal.yes_or_no import Reading, YesOrNo
 
 __all__ = [

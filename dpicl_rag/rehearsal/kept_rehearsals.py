@@ -22,13 +22,10 @@ from dpicl_rag.files.run_files import write_whole
 from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.readers.no_writer import NoWriter
-from dpicl_rag.rehearsal.labelling import Labelling, labelling_version
-from dpicl_rag.rehearsal.rehearsal import Rehearsal
+from dpicl_rag.rehearsal.labelling import Labelling, labelling_version, rehearse_labelling
 from dpicl_rag.rehearsal.rehearsal_items import items_version
-from dpicl_rag.rehearsal.rehearsing import rehearse
-from dpicl_rag.rehearsal.rehearsing_labelling import rehearse_labelling
-from dpicl_rag.rehearsal.rehearsing_yes_or_no import rehearse_yes_or_no
-from dpicl_rag.rehearsal.yes_or_no import YesOrNo, yes_or_no_version
+from dpicl_rag.rehearsal.rehearsing import Rehearsal, rehearse
+from dpicl_rag.rehearsal.yes_or_no import YesOrNo, rehearse_yes_or_no, yes_or_no_version
 
 _known: dict[Path, Any] = {}
 _one_at_a_time = Lock()
@@ -38,15 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Kept(Generic[T]):
-    """Rehearsals of a kind.
-
-    Attributes:
-        kind: What is kept.
-        file: Of the default model's.
-        version: Of the items.
-        held: Rehearses a model.
-        whole: Whether what is kept can be what was held.
-    """
+    """Rehearsals of a kind."""
 
     kind: type[T]
     file: str

@@ -1,6 +1,7 @@
-"""Items of the rehearsal: public documents, what is asked of them, and what is right.
+"""Items of rehearsals: public documents, what is asked of them, and what is right.
 
-All of it was written for this, in five languages, and is about things that few questions ask for.
+Those of answers were written for this, in five languages, and are about things that few questions
+ask for. Others are asked for yes and no, and for labels.
 """
 
 from __future__ import annotations
@@ -48,12 +49,13 @@ def rehearsal_items() -> tuple[RehearsalItem, ...]:
 @cache
 def items_version() -> str:
     """Hash of all public text that a rehearsal depends on."""
-    parts = (_read("dpicl_rag.rehearsal", "rehearsal.toml"), *_worked_examples())
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+    parts = (_bytes("rehearsal"), _read("dpicl_rag.languages", "worked_examples.toml"))
+    return _hash(b"\0".join(parts))
 
 
 def _items() -> Iterator[RehearsalItem]:
-    for language, documents, own in _languages():
+    for language, own in _whole("rehearsal").items():
+        documents = {name: text.strip() for name, text in own["documents"].items()}
         for one in own["asked"]:
             for name, right in one["told"].items():
                 yield RehearsalItem(language, documents[name], one["question"], right)
@@ -63,14 +65,95 @@ def _items() -> Iterator[RehearsalItem]:
                 yield RehearsalItem(language, documents[name], one["question"])
 
 
-def _languages() -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
-    whole = tomllib.loads(_read("dpicl_rag.rehearsal", "rehearsal.toml").decode())
-    for language, own in whole.items():
-        yield language, {name: text.strip() for name, text in own["documents"].items()}, own
+@dataclass(frozen=True, slots=True)
+class YesOrNoQuestion:
+    """A question, and the public documents that it is asked of."""
+
+    text: str
+    yes: tuple[str, ...]
+    no: tuple[str, ...]
 
 
-def _worked_examples() -> Iterator[bytes]:
-    yield _read("dpicl_rag.languages", "worked_examples.toml")
+@cache
+def yes_or_no_documents() -> dict[str, str]:
+    """Public documents that say yes or no, by name."""
+    return {one["id"]: one["text"] for one in _whole("yes_or_no")["document"]}
+
+
+@cache
+def yes_or_no_questions() -> tuple[YesOrNoQuestion, ...]:
+    """All questions."""
+    return tuple(
+        YesOrNoQuestion(
+            one["text"],
+            tuple(one["yes"]),
+            tuple(
+                name
+                for name in dict.fromkeys((*one["near"], *panel_names()))
+                if name not in (*one["yes"], *one.get("skip", ()))
+            ),
+        )
+        for one in _whole("yes_or_no")["question"]
+    )
+
+
+def panel_names() -> tuple[str, ...]:
+    """Names of the documents that every question is asked of."""
+    return tuple(_whole("yes_or_no")["panel"])
+
+
+def panel() -> list[str]:
+    """Documents that every question is asked of; most are about something else."""
+    return [yes_or_no_documents()[name] for name in panel_names()]
+
+
+@cache
+def yes_or_no_items_version() -> str:
+    """Hash of the public text."""
+    return _hash(_bytes("yes_or_no"))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSet:
+    """A question, its labels, and the public documents that it is asked of."""
+
+    question: str
+    fitting: dict[str, tuple[str, ...]]
+
+
+@cache
+def labelled_documents() -> dict[str, str]:
+    """Public documents that are given labels, by name."""
+    own = {one["id"]: one["text"] for one in _whole("labels")["document"]}
+    return yes_or_no_documents() | own
+
+
+@cache
+def label_sets() -> tuple[LabelSet, ...]:
+    """All sets; the last label of most is for what no other fits."""
+    return tuple(
+        LabelSet(one["question"], {label: tuple(names) for label, names in one["labels"].items()})
+        for one in _whole("labels")["set"]
+    )
+
+
+@cache
+def labelling_items_version() -> str:
+    """Hash of the public text."""
+    return _hash(yes_or_no_items_version().encode() + _bytes("labels"))
+
+
+def _hash(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+@cache
+def _whole(name: str) -> dict[str, Any]:
+    return tomllib.loads(_bytes(name).decode())
+
+
+def _bytes(name: str) -> bytes:
+    return _read("dpicl_rag.rehearsal", f"{name}.toml")
 
 
 def _read(package: str, name: str) -> bytes:

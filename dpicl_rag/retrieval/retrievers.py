@@ -295,10 +295,6 @@ def corpus_name_of(documents: Documents) -> str | None:
 def all_units(documents: Documents, privacy_unit: str = "document") -> Search:
     """A search of whatever a caller gave that leaves no unit out; of a corpus all come.
 
-    Args:
-        documents: As in `as_retriever`.
-        privacy_unit: As in `as_retriever`.
-
     Raises:
         ConfigurationError: As in `as_retriever`.
         MissingDocumentsError: ``documents`` is None.
@@ -312,9 +308,6 @@ def whole_of(documents: Documents) -> Documents:
     """All that a search for an answer looks in, which is what a count is of.
 
     Units that reach a public bar are such a whole, as a list is.
-
-    Args:
-        documents: What a caller gave.
 
     Raises:
         ConfigurationError: They are a part that another search has cut.
@@ -355,11 +348,6 @@ def vectors_of(
     documents: Documents, embedder: Embedder, privacy_unit: str = "document"
 ) -> UnitVectors:
     """The vectors of all units of what a caller gave: those that are stored, or of a list new ones.
-
-    Args:
-        documents: A corpus, a store that hands over its vectors, or a list.
-        embedder: Of a list's documents.
-        privacy_unit: Of a list.
 
     Raises:
         ConfigurationError: ``documents`` is a search, which finds a part of the units.

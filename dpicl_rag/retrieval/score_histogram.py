@@ -132,10 +132,6 @@ def histograms_rho(
 def suggest_threshold(histograms: Sequence[ScoreHistogram], units: int) -> float:
     """The highest threshold that on average lets ``units`` units pass, by the noisy counts.
 
-    Args:
-        histograms: From one call of `score_histograms`.
-        units: Number of units wanted.
-
     Returns:
         A threshold; the lowest one if none lets as many pass.
 

@@ -143,9 +143,6 @@ class TopK(UnitBar):
     A newcomer displaces at most one unit: ``Stability(0, 1)``, twice the charge of a threshold,
     and individual accounting does not apply.
 
-    Args:
-        units: Most units that pass.
-
     Raises:
         ConfigurationError: It is out of range.
     """

@@ -23,14 +23,7 @@ from dpicl_rag.retrieval.embeddings import Embedder
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoredRecord(Private):
-    """One passage with its place in the corpus.
-
-    Attributes:
-        id: Identifier of the passage in its store.
-        unit: Privacy unit.
-        text: The passage.
-        metadata: Fields of the document it is from.
-    """
+    """One passage with its place in the corpus."""
 
     id: str
     unit: str
@@ -104,12 +97,7 @@ def comparable_rows(vectors: Sequence[Any], length: int) -> npt.NDArray[np.float
 def find_defects(
     rows: Iterable[tuple[StoredRecord | Defect, npt.ArrayLike]], embedder: Embedder
 ) -> list[Defect]:
-    """The defects of a store, in the order of its records.
-
-    Args:
-        rows: Every record with its vector.
-        embedder: What questions are embedded with.
-    """
+    """The defects of a store, in the order of its records."""
     length = vector_length(embedder)
     defects: list[Defect] = []
     for record, vector in rows:

@@ -195,9 +195,6 @@ class CheckedRows(Private):
 
     A row that a deleted unit leaves is given to the next that comes, who must not be read as that
     unit.
-
-    Args:
-        rows: As they were numbered.
     """
 
     def __init__(self, rows: VectorRows) -> None:
@@ -218,10 +215,6 @@ class VectorFile(Private):
     to the next one. Units of rows that are there already change after the commit that says so, and
     the corpus keeps saying so until they have reached the disk. Whoever writes holds the corpus for
     writing.
-
-    Args:
-        path: Of the file. It need not be there.
-        dimensions: Length of the vectors.
     """
 
     def __init__(self, path: Path, dimensions: int) -> None:

@@ -162,11 +162,7 @@ class ExactSource(ABC):
     ) -> NearUnits:
         """Find units near a question by exact scores; see `VectorSource.scan`.
 
-        Args:
-            question: Its embedding, shape ``[d]``.
-            least: Least cosine of a unit's best passage.
-            most: Of these units, how many of the best suffice; all if None.
-            where: Chroma metadata filter; a passage's own metadata decides on it. Public.
+        ``where`` is a filter as Chroma has it; a passage's own metadata decides on it.
 
         Raises:
             ConfigurationError: ``where`` is no such filter, or the store cannot search exactly.

@@ -69,10 +69,6 @@ class Rate:
     def take(self, caller: str, a_minute: int) -> None:
         """Take one question.
 
-        Args:
-            caller: Whose bucket.
-            a_minute: What flows in, and what the bucket holds.
-
         Raises:
             Refusal: There were too many.
         """
@@ -182,12 +178,7 @@ class Admission:
         await asyncio.shield(asyncio.wrap_future(self._thread.submit(work, of=of)))
 
     def wanted(self, until: float, left: Event) -> Callable[[], None]:
-        """Ends work between two of its steps (`turns`) when nobody waits for the rest of it.
-
-        Args:
-            until: When its time is over, by the clock.
-            left: Set when whoever asked has gone.
-        """
+        """Ends work between two of its steps (`turns`) when nobody waits for the rest of it."""
 
         def check() -> None:
             if left.is_set():
@@ -227,11 +218,7 @@ class Admission:
         self.draining = True
 
     async def end(self, last: Callable[[], None]) -> None:
-        """Wait until every answer has ended, and do one thing more.
-
-        Args:
-            last: Closes what the answers were paid from.
-        """
+        """Wait until every answer has ended, and do one thing more."""
         await self._empty.wait()
         await self.settle(last)
         self._thread.shutdown()

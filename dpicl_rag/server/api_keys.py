@@ -305,9 +305,6 @@ class RunKey:
 
     Where a connection comes from says nothing of who asks: a proxy, a tunnel and a page under a
     name that leads here all ask from this machine. So there is a key here too.
-
-    Attributes:
-        text: The key.
     """
 
     def __init__(self) -> None:

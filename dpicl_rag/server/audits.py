@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpicl_rag.auditing.audit_folder import FIGURES, PLOT, REPORT, AuditFolder
+from dpicl_rag.auditing.audit_report import FIGURES, PLOT, REPORT, AuditFolder
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.server.child_command import own_command, run_command
 from dpicl_rag.server.jobs import Job
@@ -31,10 +31,6 @@ class Auditor:
 
     A report that was begun is shown in place of the last one as soon as it has a part. An audit
     that was stopped goes on from there when it is asked for again.
-
-    Attributes:
-        folder: Where reports are kept.
-        command: What is run.
     """
 
     folder: Path
@@ -47,12 +43,6 @@ class Auditor:
         self, corpus: str, question: str, runs: int, settings: Mapping[str, Any]
     ) -> list[str]:
         """The command line for a corpus, and a question that its documents answer.
-
-        Args:
-            corpus: Its name.
-            question: What is asked.
-            runs: Answers drawn with a canary, and as many without.
-            settings: Those that it is served with.
 
         Raises:
             ConfigurationError: They cannot be audited.
@@ -117,12 +107,7 @@ class Auditor:
 
 
 def audit_command(known: Sequence[str], *options: str) -> AuditCommand:
-    """A command line of ``dpicl-rag audit``.
-
-    Args:
-        known: Settings that the command takes, by name.
-        options: Given in any case: store, model, embedder.
-    """
+    """A command line of ``dpicl-rag audit``."""
 
     def command(
         corpus: str, question: str, runs: int, out: Path, settings: Mapping[str, Any]

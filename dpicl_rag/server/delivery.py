@@ -11,8 +11,8 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from dpicl_rag.answering.worker_threads import one_task
 from dpicl_rag.results import PrivateAnswer
-from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.served_request import ServedRequest
 
 T = TypeVar("T")
@@ -47,14 +47,7 @@ async def whole(
     headers: Mapping[str, str],
     body: Callable[[ServedRequest, PrivateAnswer], dict[str, Any]],
 ) -> Response:
-    """An answer in one body.
-
-    Args:
-        answering: The answer.
-        request: Of its client.
-        headers: Sent along.
-        body: Makes the body when it has ended.
-    """
+    """An answer in one body."""
 
     async def drawn() -> PrivateAnswer:
         async with answering.begun():
@@ -74,14 +67,7 @@ async def streamed(
     headers: Mapping[str, str],
     events: AsyncIterator[str],
 ) -> Response:
-    """An answer as server-sent events.
-
-    Args:
-        answering: The answer.
-        request: Of its client.
-        headers: Sent along.
-        events: Of the answer, once it has begun.
-    """
+    """An answer as server-sent events."""
     stack = AsyncExitStack()
     answering.exchange.left = True  # until the events have ended
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from dpicl_rag.answering.worker_threads import one_task
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller, KeyFile, RunKey
 from dpicl_rag.server.audits import Auditor
@@ -14,11 +15,10 @@ from dpicl_rag.server.delivery import GONE
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Jobs
 from dpicl_rag.server.metrics import Metrics
-from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_log import Exchange, RequestLog
 from dpicl_rag.server.service import Service
-from dpicl_rag.server.tool_sessions import ToolSessions
+from dpicl_rag.server.tool_server import ToolSessions
 from dpicl_rag.server.uploads import Uploads
 
 
@@ -47,12 +47,7 @@ class ServerParts:
         self.metrics.inside.set_function(lambda: self.admission.inside)
 
     def told(self, state: Mapping[str, Any], status: int) -> None:
-        """Count a request, and log a question.
-
-        Args:
-            state: What the request noted.
-            status: Of the answer; 0 if none was sent.
-        """
+        """Count a request, and log a question."""
         exchange = state.get("exchange") or Exchange()
         status = GONE if exchange.left or not status else exchange.refused or status
         self.metrics.request(exchange.corpus, status)

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from dpicl_rag.answering.worker_threads import one_task
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.child_command import PATIENCE_S
 from dpicl_rag.server.failures import Refusal, refusal
-from dpicl_rag.server.one_task import one_task
 
 JobKind = Literal["ingest", "audit"]
 JobState = Literal["running", "done", "failed", "stopped"]

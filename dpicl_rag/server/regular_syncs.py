@@ -46,11 +46,7 @@ class RegularSyncs:
     _failing: set[str] = field(default_factory=set)
 
     async def run(self, service: Service) -> None:
-        """Go on until cancelled; what is under way then is interrupted, and goes on next time.
-
-        Args:
-            service: What is served, also what is offered later.
-        """
+        """Go on until cancelled; what is under way then is interrupted, and goes on next time."""
         under_way: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
@@ -93,12 +89,7 @@ class RegularSyncs:
 
 
 def sync_command(*options: str, config: str | None = None) -> SyncCommand:
-    """A command line of ``dpicl-rag sync``.
-
-    Args:
-        options: Given in any case: store, ledger, embedder.
-        config: The settings file.
-    """
+    """A command line of ``dpicl-rag sync``."""
     file = ("--config", config) if config else ()
     return lambda corpus: own_command(*file, "sync", corpus, "--quiet", *options)
 

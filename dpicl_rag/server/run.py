@@ -119,9 +119,6 @@ class DrainingServer(uvicorn.Server):
     def run_until_stopped(self, on_start: Callable[[str], None]) -> None:
         """Serve until a signal comes.
 
-        Args:
-            on_start: Called with the address when questions are taken.
-
         Raises:
             ConfigurationError: The address is taken, or not this machine's.
         """
@@ -167,11 +164,6 @@ class DrainingServer(uvicorn.Server):
 
 def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
     """A server for an application.
-
-    Args:
-        app: See ``create_app``.
-        host: Address to listen on.
-        port: Port; 0 for any.
 
     Raises:
         ConfigurationError: No keys were made for the network.

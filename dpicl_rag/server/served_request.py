@@ -14,13 +14,13 @@ from threading import Event
 from typing import Any
 
 from dpicl_rag.answering.private_stream import PrivateStream
+from dpicl_rag.answering.worker_threads import one_task
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.language_models.turns import taking_turns
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.service import PUBLIC, ReleasedNumbers, Service
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from dpicl_rag.accounting import rho_to_epsilon
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
@@ -18,6 +19,8 @@ from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
+from dpicl_rag.ledger.budgets import delta_of_rho, standing
+from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import Kind, Request
@@ -25,7 +28,6 @@ from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.server.views import answers_of, scope_view
 from dpicl_rag.surveys.releases import COUNTING
 from dpicl_rag.surveys.remembered_counts import published_count
 from dpicl_rag.surveys.survey_results import (
@@ -87,7 +89,7 @@ class Service:
         ConfigurationError: A corpus has the name of the model that reads no documents.
     """
 
-    def __init__(
+    def _init__(
         self,
         model: LanguageModel,
         corpora: Mapping[str, ServedCorpus],
@@ -111,7 +113,7 @@ class Service:
         self._lock = threading.Lock()
         self._answers: AnswerFile | None = None
 
-    def __repr__(self) -> str:
+    def _repr__(self) -> str:
         return f"Service({sorted(self.corpora)})"
 
     @property
@@ -193,13 +195,7 @@ class Service:
         return llm.begin(request, documents, on_progress=on_progress)
 
     def run(self, name: str, caller: Caller, request: Request) -> ReleasedNumbers:
-        """Count units. What it raises has spent nothing.
-
-        Args:
-            name: The corpus.
-            caller: Who asks.
-            request: A count, a tally or a survey.
-        """
+        """Count units. What it raises has spent nothing."""
         served = self.counted_corpus(name, caller)
         if isinstance(served.documents, Bundle):
             if (bought := published_count(served.documents, request)) is None:
@@ -228,13 +224,7 @@ class Service:
         )
 
     def remembered(self, name: str, caller: Caller, most: int) -> list[Entry]:
-        """Answers released to this caller of a corpus, the newest first.
-
-        Args:
-            name: The corpus.
-            caller: Who asks.
-            most: How many.
-        """
+        """Answers released to this caller of a corpus, the newest first."""
         self.corpus(name, caller)
         if self._memory is None or not self._memory.exists():  # reading makes no file
             return []
@@ -269,7 +259,7 @@ class Service:
         config, plan = self.config(name), self.plan(name, Request.of("answer"))
         free = plan.rho == 0
         scopes = [
-            {**scope_view(one, config.delta, plan.rho), **answers_of(one, plan.rho)}
+            {**_scope_view(one, config.delta, plan.rho), **_answers_of(one, plan.rho)}
             for one in (() if free else self.budgets(name, caller))
         ]
         left = [one["answers_left"] for one in scopes if one["answers_left"] is not None]
@@ -295,15 +285,10 @@ class Service:
         }
 
     def owned_budget(self, one: ScopeStatus, delta: float) -> dict[str, Any]:
-        """A budget as its owner sees it: a caller's pays for answers of the most expensive corpus.
-
-        Args:
-            one: The budget.
-            delta: At which epsilon is given.
-        """
+        """A budget as owners see it: a caller's pays for answers of the most expensive corpus."""
         names = [one.name] if one.kind == "corpus" else list(self.corpora)
         unknown = PrivacyConfig.create(delta=delta).rho(booked=True)
-        return scope_view(one, delta, max(map(self.price, names), default=0.0) or unknown)
+        return _scope_view(one, delta, max(map(self.price, names), default=0.0) or unknown)
 
     def has_budget(self, name: str) -> bool:
         """True where the answers of a corpus are limited."""
@@ -364,3 +349,42 @@ def _conversation(request: Request) -> str:
         return request.asked()
     turns = (*request.turns, ("User", request.asked()))
     return "\n".join(f"{who}: {text}" for who, text in turns)
+
+
+def _scope_view(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
+    """One budget. All of it is public; see ``ScopeStatus``.
+
+    Args:
+        one: The budget.
+        delta: At which epsilon is given.
+        price: Zcdp rho of the answers that it is to pay for.
+    """
+    rest = delta_of_rho(one, delta)
+    return {
+        "kind": one.kind,
+        "name": one.name,
+        "budget_rho": one.budget,
+        "budget_epsilon": _epsilon(one, one.budget, rest),
+        "spent_rho": one.spent,
+        "spent_epsilon": _epsilon(one, one.spent, rest),
+        "remaining_rho": one.unit_remaining,
+        "remaining_epsilon": _epsilon(one, one.unit_remaining, rest),
+        "delta": delta,
+        "period": one.period.value,
+        "renews_on": None if one.renews_on is None else one.renews_on.isoformat(),
+        "strict": one.strict,
+        "gaussian": one.gaussian,
+        "threshold_answers": one.answers,
+        "standing": standing(one, price, delta),
+    }
+
+
+def _answers_of(one: ScopeStatus, price: float) -> dict[str, Any]:
+    """Answers that a budget pays for in a period and from now on, by the public bound."""
+    budget = one.budget if one.unit_budget is None else one.unit_budget
+    left = affordable(one.unit_remaining, price)
+    return {"answers": affordable(budget, price), "answers_left": left}
+
+
+def _epsilon(one: ScopeStatus, rho: float | None, delta: float) -> float | None:
+    return None if rho is None else rho_to_epsilon(rho, delta, gaussian=one.gaussian)

@@ -75,10 +75,6 @@ def read_settings(path: Path) -> dict[str, CorpusSettings]:
 def read_toml(path: Path, unreadable: str) -> dict[str, Any]:
     """The tables and values of a TOML file.
 
-    Args:
-        path: Where it is.
-        unreadable: Said where it cannot be read.
-
     Raises:
         ConfigurationError: It cannot be read, or is no TOML file.
     """

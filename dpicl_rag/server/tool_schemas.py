@@ -31,11 +31,7 @@ class Arguments(BaseModel):
 
     @classmethod
     def schema_for(cls, corpora: Sequence[str]) -> dict[str, Any]:
-        """JSON schema, for a caller who may ask these corpora.
-
-        Args:
-            corpora: Their names.
-        """
+        """JSON schema, for a caller who may ask these corpora."""
         schema = cls.model_json_schema()
         only = {"default": corpora[0]} if len(corpora) == 1 else {}
         schema["properties"]["corpus"] = {

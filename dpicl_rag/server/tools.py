@@ -54,13 +54,7 @@ Tell = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call on its way.
-
-    Attributes:
-        caller: Who calls.
-        exchange: Takes what the log says of it.
-        tell: Hears of progress.
-    """
+    """One call on its way."""
 
     caller: Caller
     exchange: Exchange
@@ -68,12 +62,7 @@ class ToolCall:
 
 
 class Tools:
-    """Tools as they are listed and called.
-
-    Args:
-        service: Answers.
-        admission: Lets in.
-    """
+    """Tools as they are listed and called."""
 
     def __init__(self, service: Service, admission: Admission) -> None:
         self._service = service
@@ -87,13 +76,7 @@ class Tools:
     async def called(
         self, call: ToolCall, name: str, given: dict[str, Any] | None
     ) -> CallToolResult:
-        """The result of a call. What goes wrong is a result too: one sentence.
-
-        Args:
-            call: Who calls.
-            name: Of the tool.
-            given: Its arguments.
-        """
+        """The result of a call. What goes wrong is a result too: one sentence."""
         try:
             if name not in _KINDS:
                 raise Refusal(404, f"there is no such tool; there are {', '.join(_KINDS)}")
@@ -152,17 +135,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A tool.
-
-    Attributes:
-        name: Of the tool.
-        title: Where people read.
-        description: For the agent.
-        arguments: What it takes.
-        result: What it gives.
-        annotations: What it does to the world.
-        run: Does it.
-    """
+    """A tool."""
 
     name: str
     title: str
@@ -173,11 +146,7 @@ class _Kind:
     run: Callable[..., Awaitable[dict[str, Any]]]
 
     def described(self, corpora: list[str]) -> Tool:
-        """As clients list it.
-
-        Args:
-            corpora: Those that the caller may ask.
-        """
+        """As clients list it."""
         return Tool(
             name=self.name,
             title=self.title,

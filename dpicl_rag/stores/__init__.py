@@ -19,18 +19,7 @@ if TYPE_CHECKING:
     from dpicl_rag.stores.pgvector import PgVectors
     from dpicl_rag.stores.qdrant import QdrantVectors
 
-__getattr__, __dir__ = importing(
-    __name__,
-    {
-        "cached_vectors": "InMemoryVectors",
-        "chroma": "ChromaCollection CollectionAddress",
-        "exact_store": "ExactStore",
-        "faiss": "FaissVectors",
-        "pg_statements": "Table",
-        "pgvector": "PgVectors",
-        "qdrant": "QdrantVectors",
-    },
-)
+__getattr__, __dir__ = importing(__name__)
 
 __all__ = [
     "ChromaCollection",

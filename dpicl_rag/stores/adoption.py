@@ -12,10 +12,11 @@ from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.languages.person_names import is_person
 from dpicl_rag.retrieval.stored_record import require_kind
 from dpicl_rag.stores.chroma import CollectionAddress, collection_named
-from dpicl_rag.stores.chroma_client import guarded, opened
-from dpicl_rag.stores.unit_on_record import (
+from dpicl_rag.stores.chroma_client import (
+    guarded,
     length_of_vectors,
     note_unit,
+    opened,
     require_field,
     unit_on_record,
 )
@@ -110,10 +111,6 @@ def adopt(address: str, unit_field: str | None = None, ledger: Ledger | None = N
 
 def release(address: str, ledger: Ledger | None = None) -> str | None:
     """Take back what is on record as the unit of a collection, and give it back.
-
-    Args:
-        address: See `CollectionAddress`.
-        ledger: Knows what was paid for, if there is one.
 
     Raises:
         CorpusError: Answers were paid for by it: under another, who has spent would begin anew.

@@ -168,10 +168,6 @@ class CachedVectors(Private):
     ) -> Cached:
         """Keep a collection in the place of what was there.
 
-        Args:
-            version: Of the collection.
-            pages: Its records, a page after the other.
-
         Raises:
             CorpusError: The files cannot be written, or vectors are of several lengths.
         """

@@ -40,11 +40,14 @@ from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
 from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where, on_grid
 from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, Page, cache_folder
-from dpicl_rag.stores.chroma_client import ChromaAddress, guarded, opened, require_silent
-from dpicl_rag.stores.unit_on_record import (
+from dpicl_rag.stores.chroma_client import (
+    ChromaAddress,
+    guarded,
     not_adopted,
+    opened,
     require_field,
     require_length,
+    require_silent,
     unit_on_record,
 )
 
@@ -173,11 +176,6 @@ class ChromaCollection(ExactSource):
         refresh: float = REFRESH_S,
     ) -> ChromaCollection:
         """A collection by its address.
-
-        Args:
-            address: See `CollectionAddress`.
-            embedder: As for the class.
-            refresh: As for the class.
 
         Raises:
             CorpusError: There is no such collection, or its unit is neither on record nor in the

@@ -31,13 +31,7 @@ _LEAST, _MOST = 1e-9, 1e9  # lengths whose squares float32 holds in full
 
 
 class FaissRecord(NamedTuple):
-    """The record of a vector of an index. Private.
-
-    Attributes:
-        id: Identifier.
-        fields: Metadata.
-        text: The text.
-    """
+    """The record of a vector of an index. Private."""
 
     id: str
     fields: Mapping[str, Any]

@@ -219,9 +219,6 @@ def _set_locally(connection: Connection, settings: Mapping[str, str]) -> None:
 def require_no_index(plan: Any) -> None:
     """Check what EXPLAIN says of a statement.
 
-    Args:
-        plan: In its JSON form.
-
     Raises:
         ConfigurationError: Rows would be found by an index scan, which may be approximate.
     """

@@ -25,7 +25,7 @@ from dpicl_rag.answering.written_sentences import written_sentence
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.language_models.base import Progress, SpeakingRows
 from dpicl_rag.language_models.copy_bias import copying
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.languages.answer_keys import answer_keys

@@ -23,18 +23,7 @@ if TYPE_CHECKING:
         RecordTemplate,
     )
 
-__getattr__, __dir__ = importing(
-    __name__,
-    {
-        "corpus_plan": "CorpusPlan",
-        "examples": "synthesise_examples",
-        "noisy_sums": "AdaptiveConstants",
-        "pools": "LabelledDocument",
-        "released_records": "Synthesis SyntheticRecord",
-        "synthetic_corpus": "synthesise_corpus",
-        "template": "ExampleTemplate RecordExample RecordField RecordTemplate",
-    },
-)
+__getattr__, __dir__ = importing(__name__)
 
 __all__ = [
     "AdaptiveConstants",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from dpicl_rag.accounting import DELTA, Adjacency
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel, Progress
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.load_language_model import load_language_model
-from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt

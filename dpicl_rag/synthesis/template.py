@@ -20,7 +20,7 @@ from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import BlockRows, GrowingRows, LanguageModel, Rows
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness

@@ -29,16 +29,7 @@ if TYPE_CHECKING:
         serialise_row,
     )
 
-__getattr__, __dir__ = importing(
-    __name__,
-    {
-        "aggregates": "Aggregates release_aggregates",
-        "fresh_rows": "FreshCharge FreshRows",
-        "local_privacy": "Report bits_from_reports local_report tables_from_reports",
-        "noisy_tables": "NaiveBayes NoisyTables release_tables",
-        "schema": "Category Label Number Schema examples prompt serialise_row",
-    },
-)
+__getattr__, __dir__ = importing(__name__)
 
 __all__ = [
     "Aggregates",

@@ -101,12 +101,7 @@ class Bits:
     one_hot: bool = False
 
     def rows(self, number: int, randomness: Randomness | None = None) -> list[dict[str, Any]]:
-        """Rows drawn from the distribution, as published: from cells rounded up to whole people.
-
-        Args:
-            number: How many.
-            randomness: Need not be secret.
-        """
+        """Rows drawn from the distribution, as published: from cells rounded up to whole people."""
         coins = randomness or Randomness()
         cells = np.ceil(self.shares * self.people - 1e-9).ravel()
         until = np.cumsum(cells) if cells.any() else np.arange(1.0, len(cells) + 1)
@@ -167,11 +162,6 @@ def local_report(
 def tables_from_reports(reports: Iterable[Report], schema: Schema, epsilon: float) -> NoisyTables:
     """Tables estimated from reports of ``one-attribute``; unbiased, so some counts are below 0.
 
-    Args:
-        reports: One of each person.
-        schema: As in the reports.
-        epsilon: As in the reports.
-
     Raises:
         ConfigurationError: A report is of another kind; says which one.
     """
@@ -204,12 +194,6 @@ def bits_from_reports(
 
     The shares of the reports are multiplied by the Kronecker power of the inverse of one bit's
     2 x 2 matrix; what is below 0 becomes 0, and the rest is rescaled.
-
-    Args:
-        reports: One of each person.
-        schema: As in the reports.
-        epsilon: As in the reports.
-        method: As in the reports: ``bits`` or ``one-hot``.
 
     Raises:
         ConfigurationError: A report is of another kind; says which one.

@@ -59,12 +59,7 @@ class NoisyTables:
         return NaiveBayes.of(self.schema, self.arrays)
 
     def rows(self, number: int, randomness: Randomness | None = None) -> list[dict[str, Any]]:
-        """Rows drawn from the tables: a label first, then each column given the label.
-
-        Args:
-            number: How many.
-            randomness: Need not be secret.
-        """
+        """Rows drawn from the tables: a label first, then each column given the label."""
         coins, counts = randomness or Randomness(), self.arrays
         labels, tables = label_shares(counts), [probabilities(table) for table in counts]
         made: list[dict[str, Any]] = []

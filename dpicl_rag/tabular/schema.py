@@ -411,11 +411,6 @@ def serialise_row(row: Row, schema: Schema) -> str:
 def prompt(query: Row, demonstrations: Sequence[Row], schema: Schema) -> str:
     """A whole prompt as in the paper: demonstrations line by line, then the query.
 
-    Args:
-        query: Whose label is asked for.
-        demonstrations: Rows with labels, from a release.
-        schema: Of the rows.
-
     Returns:
         A text that ends in ``Answer:``; the first word of what follows is the answer.
     """

@@ -15,15 +15,7 @@ if TYPE_CHECKING:
     from dpicl_rag.vision.named_models import load_vision_model, name_vision_model
     from dpicl_rag.vision.vision_language import VisionLanguageModel
 
-__getattr__, __dir__ = importing(
-    __name__,
-    {
-        "base": "Example VisionModel",
-        "classify": "classify_image",
-        "named_models": "load_vision_model name_vision_model",
-        "vision_language": "VisionLanguageModel",
-    },
-)
+__getattr__, __dir__ = importing(__name__)
 
 __all__ = [
     "Example",

@@ -13,7 +13,7 @@ import torch
 from dpicl_rag import _validate
 from dpicl_rag._packaged import optional, without_bars
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError, ModelError
-from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.language_models.transformers import context_length_of, sample_of_weights
 from dpicl_rag.prompts import label_tokens
@@ -183,9 +183,6 @@ def load_processor(model: str | Path) -> Any:
     shows them a video here, so a machine without torchvision can read pictures all the same.
     Where it cannot be loaded for want of a package, the model's own processor of pictures and text
     is loaded without the part for videos. It prepares pictures in the same way.
-
-    Args:
-        model: The folder or the Hugging Face id.
 
     Raises:
         MissingDependencyError: What prepares its pictures needs a package too.

@@ -11,8 +11,7 @@ from langchain_dpicl_rag.chains import (
     counting_tools,
 )
 from langchain_dpicl_rag.private_models import ChatPrivateContext, PrivateLLM
-from langchain_dpicl_rag.published_documents import PublishedRetriever
-from langchain_dpicl_rag.vector_stores import PrivateEmbeddings
+from langchain_dpicl_rag.vector_stores import PrivateEmbeddings, PublishedRetriever
 
 __all__ = [
     "ChatPrivateContext",

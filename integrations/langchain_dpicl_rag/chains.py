@@ -267,10 +267,7 @@ class PrivateCombineDocuments(_PrivateChain):
             newcomer can displace as many as it brings: say ``Stability(added=0, changed=k)``.
             ``Stability(added=1, changed=0)`` is for lists that are fixed, and for thresholds.
         document_variable_name: Key of the documents in the input.
-        input_key: Key of the question in the input.
-        numbers: As for `PrivateRetrievalChain`.
-        name: Name of the chain in traces.
-        **settings: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``.
+        **settings: These, and others that are not named here, are as of `PrivateRetrievalChain`.
 
     Raises:
         ConfigurationError: A setting is unknown or outside its range, or units may have several

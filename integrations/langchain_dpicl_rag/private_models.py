@@ -297,20 +297,9 @@ class ChatPrivateContext(PrivateModel, BaseChatModel):  # type: ignore[misc] # a
     Blocks are out of sight from the moment the model is called. A prompt or a chain in front of it
     sees them, and shows them to its callbacks: there, pass documents by ``documents=``.
 
-    The guarantee is for the documents handed over. Where a retriever of LangChain chose them, use
-    `PrivateRetrievalChain`, which knows how far one document reaches into the choice.
-
-    Args:
-        llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one.
-        allow_public: Answer calls without documents from the public model.
-        streaming: Draw piece by piece in ``invoke`` too, so that callbacks see each token.
-        **kwargs: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``: ``model``,
-            ``epsilon``, ``max_tokens``, ``ledger`` and so on. Also fields of LangChain's
-            ``BaseChatModel``, such as ``callbacks``.
-
-    Raises:
-        ConfigurationError: A setting is unknown or outside its range.
-        ModelError: The model cannot be loaded.
+    Its guarantee, its arguments and errors are those of `PrivateLLM`, with fields of LangChain's
+    ``BaseChatModel``. ``streaming`` draws piece by piece in ``invoke`` too, so that callbacks see
+    each token.
     """
 
     streaming: bool = False

@@ -6,9 +6,8 @@ The objects here hold no privacy logic. They hand questions and documents to
 
 from llama_index_dpicl_rag.engines import PrivateChatEngine, PrivateQueryEngine, counting_tools
 from llama_index_dpicl_rag.llm import PrivateLLM, PromptContextError
-from llama_index_dpicl_rag.published_nodes import PublishedNodeRetriever
 from llama_index_dpicl_rag.synthesizer import PrivateSynthesizer
-from llama_index_dpicl_rag.vector_indexes import PrivateEmbedding
+from llama_index_dpicl_rag.vector_indexes import PrivateEmbedding, PublishedNodeRetriever
 
 __all__ = [
     "PrivateChatEngine",

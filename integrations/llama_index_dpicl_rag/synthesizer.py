@@ -52,10 +52,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
             ``unit_field="document"`` the default is that of the k nearest nodes, where one comes
             and one goes. By any other field a unit may have several nodes, and its arrival can
             displace as many others: say ``Stability(added=0, changed=k)``.
-        streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to async
-            calls.
-        callback_manager: LlamaIndex's callbacks.
-        **fields: As for ``PrivateQueryEngine``.
+        **fields: These, ``streaming`` and ``callback_manager`` are as for ``PrivateQueryEngine``.
 
     Raises:
         ConfigurationError: The llm's ``privacy_unit`` is not ``unit_field``, or units may have

@@ -1,4 +1,4 @@
-"""Vector indexes of LlamaIndex, searched exactly, and an embedding model that records no text."""
+"""Vector indexes of LlamaIndex, searched exactly, an embedding model, and published bundles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.schema import MetadataMode
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
@@ -25,6 +25,7 @@ from dpicl_rag.framework_bridge import (
     exact_kind,
     private_search,
 )
+from dpicl_rag.knowledge import Bundle
 from dpicl_rag.loaders.framework_documents import SOURCE_FIELD, fields_of_node
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
@@ -206,3 +207,26 @@ class PrivateEmbedding(Unrecorded, BaseEmbedding):
     def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
         vectors: list[Embedding] = self._embedder.embed(texts).tolist()
         return vectors
+
+
+class PublishedNodeRetriever(BaseRetriever):
+    """A retriever over a bundle of ``dpicl-rag publish``. What it finds is public and free.
+
+    Any model may read it, and anything may record it. ``RetrieverTool`` makes a tool of it.
+
+    Args:
+        bundle: See `Bundle.open`.
+        similarity_top_k: Most items found.
+    """
+
+    def __init__(self, bundle: Bundle, similarity_top_k: int = 4) -> None:
+        super().__init__()
+        self._bundle = bundle
+        self._most = similarity_top_k
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        near = self._bundle.nearest(query_bundle.query_str, self._most)
+        return [
+            NodeWithScore(node=TextNode(text=one.whole_text, metadata=self._bundle.fields_of(one)))
+            for one in near
+        ]

@@ -30,7 +30,7 @@ def test_the_demos_questions_are_answered_as_by_the_model_here(tmp_path, monkeyp
 
     monkeypatch.setattr(ExponentialMechanism, "draw", watched)
     monkeypatch.setattr(
-        "dpicl_rag.language_models.openai_compatible.capabilities.rows_are_their_own",
+        "dpicl_rag.language_models.openai_compatible.openai_model.rows_are_their_own",
         lambda *_: True,
     )
     box, right, apart = generate(7), 0, []

@@ -29,7 +29,7 @@ SPENT = 0.25
 
 COMMAND = """
 from dpicl_rag.cli import data_folder, main
-from dpicl_rag.following.mail_session import MailSession
+from dpicl_rag.following.mail_account import MailSession
 from tests.support.bucket_embedder import BucketEmbedder
 
 def listing(self, folder, listing=MailSession.listing):

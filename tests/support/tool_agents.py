@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 from mcp.shared.exceptions import McpError
 
-from dpicl_rag.server.one_task import one_task
+from dpicl_rag.answering.worker_threads import one_task
 from tests.support import serving
 from tests.support.served_clients import Seen, a_server, make_callers
 from tests.support.tool_client import a_session, cancel, said

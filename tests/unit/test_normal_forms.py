@@ -11,7 +11,7 @@ import pytest
 
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.knowledge.answer_memory import same_words
-from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.loaders.identities import key_form
 from dpicl_rag.normal_forms import MOST_MARKS, normal_form
 from dpicl_rag.synthesis.key_words import words_in

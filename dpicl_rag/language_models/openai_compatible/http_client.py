@@ -283,11 +283,7 @@ def _close(client: httpx.AsyncClient, process: int) -> None:
 
 
 def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run work in the thread of this process and wait for it; an interrupt ends the work.
-
-    Args:
-        work: What is awaited.
-    """
+    """Run work in the thread of this process and wait for it; an interrupt ends the work."""
     future = begin_in_loop(work)
     try:
         return future.result()
@@ -303,11 +299,7 @@ def begin_in_loop(work: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 def settle(seconds: float = 1.0) -> None:
-    """Wait for what was begun there and nobody waits for, such as the close of a client.
-
-    Args:
-        seconds: How long at most.
-    """
+    """Wait for what was begun there and nobody waits for, such as the close of a client."""
     if _loop.cache_info().currsize:
         run_in_loop(_others(seconds))
 

@@ -41,11 +41,6 @@ class RayModel:
         address: Of a Ray cluster that runs. None takes the connection that is there, the
             environment variable ``RAY_ADDRESS``, or starts Ray in this machine.
 
-    Attributes:
-        tokenizer: See ``LanguageModel``.
-        fingerprint: See ``LanguageModel``.
-        context_length: See ``LanguageModel``.
-
     Raises:
         ConfigurationError: The cluster cannot be reached, is too small or has no token, or the
             model is a loaded one.

@@ -18,10 +18,9 @@ import torch
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Rows, SpeakingRows
 from dpicl_rag.language_models.copy_bias import copying
-from dpicl_rag.language_models.hardware import processor
+from dpicl_rag.language_models.hardware import NotEnoughMemoryError, enough_memory, processor
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.openai_compatible.server_address import Address
-from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.ray.worker_messages import (
     Answer,
     Ask,
@@ -136,10 +135,6 @@ class Worker:
     def run(self, rows: int, first: bytes) -> bytes:
         """Answer a request.
 
-        Args:
-            rows: Which rows it is about.
-            first: Its first part.
-
         Returns:
             The first part of the reply.
         """
@@ -197,11 +192,7 @@ class UnknownRowsError(Exception):
 
 
 class ModelShare:
-    """Rows of one process, brought to where a request has them.
-
-    Args:
-        model: A language model of this process.
-    """
+    """Rows of one process, brought to where a request has them."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model

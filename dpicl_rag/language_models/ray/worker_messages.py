@@ -178,14 +178,7 @@ class AskLogProbs:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AskContinuations:
-    """Continuations of experts by themselves; rows stay as they were. Answered by one for each.
-
-    Attributes:
-        rows: Of which rows.
-        token_ids: What they read first.
-        most: Tokens that each says at most.
-        asked: Which experts of this worker are asked.
-    """
+    """Continuations of experts by themselves; rows stay as they were. Answered by one for each."""
 
     rows: int
     token_ids: Tokens

@@ -16,7 +16,7 @@ from typing import Any
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
+from dpicl_rag.language_models.hardware import NotEnoughMemoryError
 from dpicl_rag.language_models.ray.worker import Actor, ModelSource
 from dpicl_rag.language_models.ray.worker_messages import (
     PART,
@@ -80,10 +80,6 @@ class WorkerPool:
         threads: Of torch, for each; as many CPUs are asked of Ray.
         gpus: GPUs of each, as Ray counts them.
         patience: Seconds that one call may take, with all its repeats. Public.
-
-    Attributes:
-        actors: Ray's handles.
-        patience: See above.
     """
 
     def __init__(
@@ -207,15 +203,7 @@ class WorkerPool:
 
 
 class Call:
-    """A request on its way to one worker, and the reply.
-
-    Args:
-        pool: The workers.
-        worker: Which of them.
-        rows: See `WorkerPool.send`.
-        request: See `WorkerPool.send`.
-        whole: See `WorkerPool.send`.
-    """
+    """A request on its way to one worker, and the reply."""
 
     def __init__(
         self, pool: WorkerPool, worker: int, rows: int, request: RequestFor, whole: bool

@@ -103,12 +103,11 @@ def _langchain_fingerprint(runnable: Any) -> str:
         or (kind.__module__.startswith("langchain_") and "langchain_core" not in kind.__module__)
     )
     if not shown_whole:
-        return f"langchain {kind.__name__} {secrets.token_hex(8)}"
+        return _named("langchain", kind, None)
     from langchain_core.load import dumpd
 
     shown = json.dumps([kind.__module__, kind.__qualname__, dumpd(runnable)], sort_keys=True)
-    digest = hashlib.sha256(_PLACES.sub("", shown).encode("utf-8", "replace")).hexdigest()
-    return f"langchain {kind.__name__} {digest[:16]}"
+    return _named("langchain", kind, _PLACES.sub("", shown))
 
 
 def is_llama_index(given: object) -> bool:
@@ -147,11 +146,17 @@ def _llama_index_fingerprint(llm: Any) -> str:
     """Names a model of an integration by its settings; any other once and never again."""
     kind = type(llm)
     if not kind.__module__.startswith("llama_index.llms."):
-        return f"llama-index {kind.__name__} {secrets.token_hex(8)}"
+        return _named("llama-index", kind, None)
     settings = sorted(llm.model_dump(exclude={"api_key", "default_headers"}).items())
-    shown = f"{kind.__module__} {kind.__qualname__} {settings!r}"
+    return _named("llama-index", kind, f"{kind.__module__} {kind.__qualname__} {settings!r}")
+
+
+def _named(library: str, kind: type[Any], shown: str | None) -> str:
+    """A name by what is shown of a model, and otherwise by chance."""
+    if shown is None:
+        return f"{library} {kind.__name__} {secrets.token_hex(8)}"
     digest = hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()
-    return f"llama-index {kind.__name__} {digest[:16]}"
+    return f"{library} {kind.__name__} {digest[:16]}"
 
 
 def limits_of(model: Any) -> dict[str, int]:

@@ -42,14 +42,7 @@ def remote_fields(*kinds: Kind) -> list[str]:
 
 
 def with_fields(name: str, base: type[B], *fields: str, required: Sequence[str] = ()) -> type[B]:
-    """A body with fields of `Request`: their help, their ranges and their defaults.
-
-    Args:
-        name: Of the class.
-        base: What the body has beside them.
-        fields: Their names.
-        required: Those that have no default here.
-    """
+    """A body with fields of `Request`: their help, their ranges and their defaults."""
     made: dict[str, Any] = {}
     for one in fields:
         field = Request.model_fields[one]
@@ -183,10 +176,6 @@ def conversation(
     messages: Sequence[Message], param: str = "messages"
 ) -> tuple[str | None, tuple[Turn, ...], str]:
     """System instruction, the turns before the question, and the question.
-
-    Args:
-        messages: In their order.
-        param: The field that they stand in.
 
     Raises:
         Refusal: The last turn is not a user's, or says nothing.

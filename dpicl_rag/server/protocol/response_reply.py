@@ -69,12 +69,7 @@ async def events(answering: ServedRequest) -> AsyncIterator[str]:
 
 @dataclass
 class _Events:
-    """Events in their order.
-
-    Attributes:
-        answering: What they are about.
-        number: Of the next.
-    """
+    """Events in their order."""
 
     answering: ServedRequest
     number: int = 0

@@ -4,9 +4,9 @@ from typing import Any
 
 from fastapi import APIRouter
 
+from dpicl_rag.knowledge import Entry
 from dpicl_rag.server.dependencies import Asking, Using
 from dpicl_rag.server.service import PUBLIC
-from dpicl_rag.server.views import entry_view
 
 MOST_REMEMBERED = 200
 """Answers of a memory that are shown."""
@@ -47,7 +47,15 @@ def memory(parts: Using, caller: Asking, model: str | None = None) -> dict[str, 
     names = [model] if model is not None else service.open_to(caller)
     found = [entry for name in names for entry in service.remembered(name, caller, MOST_REMEMBERED)]
     found.sort(key=lambda entry: entry.time, reverse=True)
-    return {"data": [entry_view(entry) for entry in found[:MOST_REMEMBERED]]}
+    return {"data": [_entry_view(entry) for entry in found[:MOST_REMEMBERED]]}
+
+
+def _entry_view(entry: Entry) -> dict[str, Any]:
+    """An answer that was released before."""
+    names = ("question", "answer", "epsilon", "delta", "whole", "edited")
+    found = {name: getattr(entry, name) for name in names}
+    time, counted = entry.time.isoformat(), bool(entry.numbers)
+    return {"model": entry.corpus, **found, "time": time, "counted": counted}
 
 
 @router.get("/v1/caller")

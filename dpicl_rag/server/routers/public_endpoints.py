@@ -12,28 +12,11 @@ from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.server.dependencies import Using
 
 _FOLDER = Path(__file__).parents[1] / "page"
-_SCRIPT = "text/javascript; charset=utf-8"
-_SCRIPTS = (
-    *("app", "asking", "audit", "budget", "composer", "conversation", "counting", "door"),
-    *(
-        "durations",
-        "job",
-        "kinds",
-        "memory",
-        "navigation",
-        "notes",
-        "owner",
-        "shared",
-        "turn",
-        "upload",
-    ),
-)
 _KINDS = {
-    "index.html": "text/html; charset=utf-8",
-    **{f"{name}.js": _SCRIPT for name in _SCRIPTS},
-    "style.css": "text/css; charset=utf-8",
-    "conversation.css": "text/css; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
 
 router = APIRouter()
@@ -65,8 +48,8 @@ def _add_page(path: str, content: bytes, kind: str) -> None:
 
 # By name: no path of a request ever reaches the disk. Files are sent as they lie beside the
 # package, without a build step.
-for _name, _kind in _KINDS.items():
-    _path = "/" if _name == "index.html" else f"/page/{_name}"
-    _add_page(_path, (_FOLDER / _name).read_bytes(), _kind)
+for _file in sorted(one for one in _FOLDER.iterdir() if one.suffix in _KINDS):
+    _path = "/" if _file.name == "index.html" else f"/page/{_file.name}"
+    _add_page(_path, _file.read_bytes(), _KINDS[_file.suffix])
 _words = f"export const UNSUPPORTED = {json.dumps(UNSUPPORTED)};\n"
-_add_page("/page/words.js", _words.encode(), _SCRIPT)
+_add_page("/page/words.js", _words.encode(), _KINDS[".js"])

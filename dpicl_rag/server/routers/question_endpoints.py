@@ -8,12 +8,14 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 
+from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.answering.labels import most_label_tokens
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.languages.elliptic_questions import filled_in
 from dpicl_rag.languages.languages import language_of
 from dpicl_rag.prompts import plain
 from dpicl_rag.requests import Request as Asked
-from dpicl_rag.results import PrivateAnswer, within
+from dpicl_rag.results import PrivateAnswer, cost_of, within
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.delivery import GONE, streamed, unless_gone, whole
 from dpicl_rag.server.dependencies import Asking, ServerParts, Using
@@ -30,7 +32,6 @@ from dpicl_rag.server.protocol.request_bodies import (
 from dpicl_rag.server.protocol.response_reply import ResponseRequest
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.served_request import ServedRequest
-from dpicl_rag.server.views import plan_view
 
 router = APIRouter()
 
@@ -119,9 +120,7 @@ async def plan(model: PublicText, parts: Using, caller: Asking) -> dict[str, Any
         "smallest": survey.mechanism.smallest(),
         "label_tokens": most_label_tokens(),
         "within": within(count.mechanism.noise),
-        "epsilon": survey.epsilon,
-        "delta": survey.delta,
-        "rho": survey.rho,
+        **cost_of(survey),
     }
 
 
@@ -146,7 +145,24 @@ def plan_of_question(
     asked = Asked.of(kind, question=whole, labels=labels or ()).settled()
     if asked.kind == "tally" and len(asked.labels) < 2:
         raise Refusal(400, "give at least two labels, none of them empty", param="labels")
-    return {"model": model, **plan_view(asked, parts.service.plan(model, asked))}
+    return {"model": model, **_plan_view(asked, parts.service.plan(model, asked))}
+
+
+def _plan_view(request: Asked, plan: Plan[Any]) -> dict[str, Any]:
+    """What is done with a request, and what it costs at most. Small talk is free."""
+    kind, drawn = request.kind, plan.mechanism
+    free = kind == "answer" and is_small_talk(request.asked())
+    cost = {name: 0.0 if free else getattr(plan, name) for name in ("epsilon", "delta", "rho")}
+    return {
+        "kind": kind,
+        "labels": request.labels,
+        **cost,
+        "steps": plan.steps,
+        "units_to_agree": plan.units_to_agree,
+        "within": within(drawn.noise) if kind in ("count", "tally") else None,
+        "smallest": drawn.smallest() if kind == "survey" else None,
+        "notes": [] if free else plan.notes(),
+    }
 
 
 # The Model Context Protocol over streamable HTTP describes itself. No GET: the server has nothing

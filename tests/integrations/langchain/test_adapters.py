@@ -28,7 +28,7 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from dpicl_rag.retrieval.stored_record import NO_UNIT
-from dpicl_rag.stores.unit_on_record import note_unit
+from dpicl_rag.stores.chroma_client import note_unit
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,

@@ -38,7 +38,7 @@ from dpicl_rag.retrieval import (
     TopK,
     TopKRetriever,
 )
-from dpicl_rag.stores.unit_on_record import note_unit
+from dpicl_rag.stores.chroma_client import note_unit
 from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine
 from llama_index_dpicl_rag.vector_indexes import embedder_of, private_retriever
 from tests.integrations.llama_index.support import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpicl_rag.answering.repeated_questions import only_repeats
+from dpicl_rag.answering.written_sentences import only_repeats
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl_rag.answering.canonical_form import asks_how, canonical_form, short_form
-from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import language_of
 
 

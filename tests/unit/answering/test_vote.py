@@ -3,7 +3,7 @@
 import pytest
 
 from dpicl_rag.answering.canonical_form import canonical_form, vote_for
-from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.languages.content_words import content_words
 
 REFUND = "How long does a refund take?"
 

@@ -15,7 +15,7 @@ from dpicl_rag.auditing import (
     NeighbourAudit,
 )
 from dpicl_rag.auditing.attacks import ExtractionAudit
-from dpicl_rag.auditing.audit_folder import identity
+from dpicl_rag.auditing.audit_report import identity
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.near_ties import NearTie, NearTieAudit
 from dpicl_rag.documents import Document

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.cli import first_model, settings_file
+from dpicl_rag.cli import model_commands as first_model
+from dpicl_rag.cli import settings_file
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models import converted_models
 from dpicl_rag.language_models.converted_models import SMALL, QuantisedModel

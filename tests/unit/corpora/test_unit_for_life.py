@@ -23,7 +23,7 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.loaders import load
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, ThresholdRetriever
-from dpicl_rag.stores.unit_on_record import note_unit
+from dpicl_rag.stores.chroma_client import note_unit
 from tests.unit.conftest import HashingEmbedder, units_of
 
 SECRET = "plover-39"

@@ -21,8 +21,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.following.followed_files import FileSource, bring_files
 from dpicl_rag.following.followed_mail import bring_mail
-from dpicl_rag.following.mail_account import MailAccount
-from dpicl_rag.following.mail_session import _HEADERS, Header, Listing
+from dpicl_rag.following.mail_account import _HEADERS, Header, Listing, MailAccount
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.sources import KINDS
 from tests.unit.conftest import TextEmbedder

@@ -17,10 +17,9 @@ from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holdings
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import DPICLError, LoaderError
-from dpicl_rag.following import followed_mail, mail_session
+from dpicl_rag.following import followed_mail, mail_account
 from dpicl_rag.following.followed_mail import bring_mail
-from dpicl_rag.following.mail_account import Credential, MailAccount, accounts_of
-from dpicl_rag.following.mail_session import MailSession
+from dpicl_rag.following.mail_account import Credential, MailAccount, MailSession, accounts_of
 from dpicl_rag.following.outcome import Brought, MostGoneError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.loaders.loader import load_mails
@@ -300,7 +299,7 @@ def test_another_unit(dovecot, corpus, bring):
 
 
 def test_many_messages_are_listed_in_windows(dovecot, corpus, bring, monkeypatch):
-    monkeypatch.setattr(mail_session, "_WINDOW", 2)
+    monkeypatch.setattr(mail_account, "_WINDOW", 2)
     dovecot.deliver([mail(n) for n in range(7)])
     assert counts(bring()) == (7, 7, 0, 0)
     assert counts(bring()) == (7, 0, 7, 0)

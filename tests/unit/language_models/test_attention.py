@@ -5,6 +5,7 @@ from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models import packed_rows
 from dpicl_rag.language_models.attention import (
     IMPLEMENTATION,
+    Attended,
     Pattern,
     SlotGroup,
     Stepping,
@@ -77,7 +78,7 @@ def test_a_step_is_attention_over_what_every_row_holds(
     step = Stepping([prefix] if shared else [], parts, used, width)
     step.store(0, *new)
     options = {"softcap": softcap, "s_aux": random(heads * 3) if sinks else None}
-    found = step.attend(Layer(), query, *new, Pattern(mask_function), options)
+    found = step.attend(Attended(Layer(), query, *new, Pattern(mask_function), options))
     for row, (keys, values) in enumerate(own):
         whole = [torch.cat(pair, dim=1) for pair in zip(prefix, (keys, values), strict=True)]
         at = torch.arange(whole[0].shape[1])

@@ -9,7 +9,7 @@ import text_to_num
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl_rag.language_models.content_words import content_words, digits_for_words
+from dpicl_rag.languages.content_words import content_words, digits_for_words
 from tests.support.at_once import at_once
 
 

@@ -7,8 +7,8 @@ import torch
 
 from dpicl_rag.language_models import joint_passes, tiles
 from dpicl_rag.language_models.attention import Joint
+from dpicl_rag.language_models.hardware import NotEnoughMemoryError
 from dpicl_rag.language_models.joint_passes import JointPasses
-from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
 from dpicl_rag.language_models.packed_rows import forward_each
 from dpicl_rag.language_models.transformers import TransformersModel
 from tests.support.architectures import build_architecture

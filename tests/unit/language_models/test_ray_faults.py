@@ -18,7 +18,7 @@ from dpicl_rag.errors import (
     MissingDependencyError,
     ModelError,
 )
-from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
+from dpicl_rag.language_models.hardware import NotEnoughMemoryError
 from dpicl_rag.language_models.ray import RayModel, ray_rows, worker_messages, worker_pool
 from dpicl_rag.language_models.ray.ray_model import shares
 from dpicl_rag.language_models.ray.worker import ModelShare, UnknownRowsError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpicl_rag.languages.senders import without_sender
+from dpicl_rag.languages.sentences import without_sender
 
 BODY = "Hello,\n\nThe pool opens at 6."
 QUOTE = "On 3 May Ida wrote:\n> When?"

@@ -14,7 +14,7 @@ from dpicl_rag.conversion.confinement import ProcessLimits
 from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, load, loader
-from dpicl_rag.loaders.records import (
+from dpicl_rag.loaders.reasons import (
     BINARY,
     EMPTY,
     FILE_TOO_LARGE,

@@ -10,7 +10,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.loaders import LoadResult, Skipped, load
-from dpicl_rag.loaders.records import (
+from dpicl_rag.loaders.reasons import (
     BAD_HEADER,
     NOT_CSV,
     TOO_MANY_FIELDS,

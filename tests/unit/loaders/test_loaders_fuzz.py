@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, load
-from dpicl_rag.loaders.records import DAMAGED
+from dpicl_rag.loaders.reasons import DAMAGED
 from tests.unit.loaders.loading_contract import NAMES, UNITS, check_load, contents
 
 

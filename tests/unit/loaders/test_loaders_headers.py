@@ -10,7 +10,7 @@ import pytest
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.languages.person_names import is_person
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.records import JSON_OBJECT, UNSAVED
+from dpicl_rag.loaders.reasons import JSON_OBJECT, UNSAVED
 from tests.support import made_files as made
 
 RECORDS = "7,Ida,the lamp flickers\n8,Olaf,the lamp hums\n"

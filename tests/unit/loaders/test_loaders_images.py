@@ -12,7 +12,7 @@ import pytest
 from dpicl_rag.documents import Document, as_documents, group_by_unit
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import load_images
-from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED
+from dpicl_rag.loaders.reasons import LINK, UNREADABLE_FOLDER, UNSUPPORTED
 from tests.support.images import an_image, unreadable
 
 

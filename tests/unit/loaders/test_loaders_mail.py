@@ -10,12 +10,8 @@ import pytest
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.mail import keys_of_stored, message_id, sender
 from dpicl_rag.loaders.parsing import parsed
+from dpicl_rag.loaders.reasons import FOR_MACHINES, MESSAGE_WITHIN, SEALED, UNSUPPORTED, WINMAIL
 from dpicl_rag.loaders.records import (
-    FOR_MACHINES,
-    MESSAGE_WITHIN,
-    SEALED,
-    UNSUPPORTED,
-    WINMAIL,
     Options,
     Record,
     RecordOrSkipped,

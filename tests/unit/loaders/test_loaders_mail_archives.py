@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.records import OF_A_MAILBOX, SPAM, Skipped
+from dpicl_rag.loaders.reasons import OF_A_MAILBOX, SPAM
+from dpicl_rag.loaders.records import Skipped
 
 
 def emlx(number: int, words: str, more: str = "") -> bytes:

@@ -12,7 +12,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import LoadReport, LoadResult, Skipped, load
 from dpicl_rag.loaders.characters import decode
-from dpicl_rag.loaders.records import LINK
+from dpicl_rag.loaders.reasons import LINK
 
 MAIL = b"Message-ID: <%d@x>\nFrom: A%d@x.org\nSubject: %s\n\nwords %d\n"
 

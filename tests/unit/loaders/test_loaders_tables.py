@@ -11,7 +11,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.loaders import LoadResult, Skipped, load
-from dpicl_rag.loaders.records import NOT_CSV
+from dpicl_rag.loaders.reasons import NOT_CSV
 
 
 def load_csv(tmp_path: Path, content: str | bytes, **options: str) -> LoadResult:

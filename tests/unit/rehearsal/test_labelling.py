@@ -5,9 +5,9 @@ import torch
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.rehearsal import labelling_of
 from dpicl_rag.rehearsal.kept_rehearsals import LABELLING
-from dpicl_rag.rehearsal.labelling import FORMS, labelling_version, listing
-from dpicl_rag.rehearsal.labelling_items import documents, label_sets
-from dpicl_rag.rehearsal.rehearsing_labelling import rehearse_labelling
+from dpicl_rag.rehearsal.labelling import FORMS, labelling_version, listing, rehearse_labelling
+from dpicl_rag.rehearsal.rehearsal_items import label_sets
+from dpicl_rag.rehearsal.rehearsal_items import labelled_documents as documents
 from tests.support.tiny_model import build_tiny_model
 
 

@@ -6,9 +6,10 @@ import torch
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.rehearsal import Reading, YesOrNo, kept_rehearsals, yes_or_no_of
-from dpicl_rag.rehearsal.rehearsing_yes_or_no import rehearse_yes_or_no
-from dpicl_rag.rehearsal.yes_or_no import FORMS, MeasuredRate, yes_or_no_version
-from dpicl_rag.rehearsal.yes_or_no_items import documents, panel, panel_names, questions
+from dpicl_rag.rehearsal.rehearsal_items import panel, panel_names
+from dpicl_rag.rehearsal.rehearsal_items import yes_or_no_documents as documents
+from dpicl_rag.rehearsal.rehearsal_items import yes_or_no_questions as questions
+from dpicl_rag.rehearsal.yes_or_no import FORMS, MeasuredRate, rehearse_yes_or_no, yes_or_no_version
 from tests.support.readings import SEEING
 from tests.support.tiny_model import build_tiny_model
 

@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from dpicl_rag.server.tool_sessions import IDLE, OF_A_KEY
+from dpicl_rag.server.tool_server import IDLE, OF_A_KEY
 from tests.support.command_line import run_command
 from tests.support.paced_model import PacedModel
 

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server import request_guard, run
+from dpicl_rag.server import app as request_guard
+from dpicl_rag.server import run
 from dpicl_rag.server.service import Service
 from tests.support.paced_model import PacedModel
 

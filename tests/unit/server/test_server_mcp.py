@@ -12,7 +12,7 @@ import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.errors import LedgerError
-from dpicl_rag.server import served_request, tool_sessions
+from dpicl_rag.server import served_request, tool_server
 from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.request_log import RequestLog
@@ -267,7 +267,7 @@ def test_another_key_cannot_use_a_session_nor_end_it(serve, keys):
 
 
 def test_a_key_has_so_many_sessions_and_ended_ones_do_not_count(serve, keys, monkeypatch):
-    monkeypatch.setattr(tool_sessions, "OF_A_KEY", 2)
+    monkeypatch.setattr(tool_server, "OF_A_KEY", 2)
     running = serve(keys, model=PacedModel(open=True))
     ann, bob = keys.add("ann"), keys.add("bob")
 
@@ -285,7 +285,7 @@ def test_a_key_has_so_many_sessions_and_ended_ones_do_not_count(serve, keys, mon
 
 
 def test_sessions_that_are_opened_at_once_are_counted_before_they_begin(serve, keys, monkeypatch):
-    monkeypatch.setattr(tool_sessions, "OF_A_KEY", 2)
+    monkeypatch.setattr(tool_server, "OF_A_KEY", 2)
     running = serve(keys, model=PacedModel(open=True))
     headers = {**bearer(keys.add("ann")), **ACCEPT}
     manager = running.server.config.app.state.parts.tool_sessions._manager

@@ -8,8 +8,23 @@ from __future__ import annotations
 
 import re
 
-from dpicl_rag.languages.numbers_in_words import in_digits
 from dpicl_rag.normal_forms import normal_form
+
+# Reading numbers takes the square of a text's length, and holds all other threads.
+_PIECE = re.compile(r".{1,2000}(?!\S)|.{1,2000}", re.DOTALL)
+
+
+def has_digit(word: str) -> bool:
+    """True of a word with a digit in it."""
+    return any(map(str.isdigit, word))
+
+
+def in_digits(text: str, language: str) -> str:
+    """The text with its numbers in digits."""
+    from text_to_num import alpha2digit
+
+    return "".join(alpha2digit(piece, language) for piece in _PIECE.findall(text))
+
 
 _WORD = re.compile(r"\w{1,99}")  # a stemmer goes through a longer one many times
 _TWO = re.compile(r"\btwo\b", re.IGNORECASE)
