@@ -81,9 +81,11 @@ def whole_question(
     if before and (whole := filled_in(question, before, language)):
         return whole
     # What was answered comes last: documents about the thing asked for need not name its answer.
+    # "She" does.
     every = [_line(speaker, text) for speaker, text in said]
     users = [_line(speaker, text) for speaker, text in said if speaker.casefold() in _ASKING]
-    for lines in [users, every] if users and users != every else [every]:
+    person = not language.person_pronouns.isdisjoint(question.casefold().strip("?").split())
+    for lines in [users, every] if users and users != every and not person else [every]:
         found = _read_out(reader, lines, question) if reader else _written(model, lines, question)
         if _says_it(found, question, before, lines, language):
             return found

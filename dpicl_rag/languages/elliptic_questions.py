@@ -17,7 +17,7 @@ _LONGEST = 5  # words of a phrase
 _MARKS = " ?!.,¿¡"
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _CLAUSE = frozenset({"to", "that", "if", "when", "whether", "like", "true"})
-_HOUR = re.compile(r"\W*what (?:time|day|date) is it\b", re.IGNORECASE)
+_NO_THING = re.compile(r"\bwhat (?:time|day|date) is it\b|\bdo it\b", re.IGNORECASE)
 _MANY = re.compile(r"[^s]s", re.IGNORECASE)
 
 
@@ -57,10 +57,14 @@ def filled_in(question: str, before: str, language: Language) -> str | None:
 def _with_its_thing(question: str, before: str, language: Language) -> str | None:
     """The question with the thing of the one before in the place of its pronoun."""
     words = list(_WORD.finditer(question))
-    at = [n for n, word in enumerate(words) if word.group().casefold() in language.pronouns]
-    # "Is it possible to swim?" asks for no thing, nor does "What time is it?".
-    behind = {word.group().casefold() for word in words[at[0] + 1 :]} if at else set()
-    if len(at) != 1 or len(words) < 3 or behind & _CLAUSE or _HOUR.match(question):
+    folded = [word.group().casefold() for word in words]
+    at = [n for n, word in enumerate(folded) if word in language.pronouns]
+    if len(at) != 1 or len(words) < 3:
+        return None
+    # "Is it possible to swim?" asks for no thing, nor do "What time is it?" and "How do I do it?".
+    # "I lost a key. Who has it?" names its own.
+    own = [noun for noun in noun_places(language, folded) if noun < at[0]]
+    if own or not _CLAUSE.isdisjoint(folded[at[0] :]) or _NO_THING.search(question):
         return None
     thing = _thing_of(before, language)
     said = language.content_words(question)

@@ -62,6 +62,7 @@ class Language:
         day_times: Words of times that are no weekday and no month.
         pronouns: Words for a thing that was named before; none of a language whose words for it
             are those for persons, too.
+        person_pronouns: Words for a person who was named before; none of such a language.
         generic: Nouns that one wording of a question has and another lacks.
         at_present: Words of a question that an answer to it leaves out.
         bounds: Words of a time until which something is so.
@@ -85,6 +86,7 @@ class Language:
     auxiliaries: frozenset[str]
     day_times: frozenset[str]
     pronouns: frozenset[str]
+    person_pronouns: frozenset[str]
     generic: frozenset[str]
     at_present: frozenset[str]
     bounds: frozenset[str]
@@ -333,6 +335,7 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         auxiliaries=frozenset(data["auxiliaries"].split()),
         day_times=frozenset(data["day_times"].split()),
         pronouns=frozenset(data.get("pronouns", "").split()),
+        person_pronouns=frozenset(data.get("person_pronouns", "").split()),
         generic=frozenset(data["generic"].split()),
         at_present=frozenset(data["at_present"].split()),
         bounds=frozenset(data["bounds"].split()),

@@ -92,6 +92,8 @@ def test_what_cannot_be_the_question_is_not_asked(reply):
         ("When does the lock of the mill at the river open?", "Where is it?", None),
         ("When does the lock open?", "Is it possible to swim?", None),
         ("When does the lock open?", "What time is it?", None),
+        ("When does the lock open?", "I lost a key. Who has it?", None),
+        ("When does the lock open?", "How do I do it?", None),
         ("Who has the key of the shed?", "And for the mill?", None),
         ("Who has the key?", "And the mill?", None),
         ("Who has the key?", "And who cleans?", None),
@@ -202,3 +204,14 @@ def test_what_was_answered_is_left_out_where_the_user_said_enough():
         return f"Wo findet {'Jan Voss' if 'Jan Voss' in prompt else 'der Kurs'} statt?"
 
     assert whole_question(asked, turns, None, ScriptedReader(reply)) == "Wo findet der Kurs statt?"
+
+
+def test_a_person_was_named_in_an_answer():
+    turns = [("user", "Who leads the choir?"), ("assistant", "Ida Holm.")]
+    asked = "Since when does she do it?"
+
+    def reply(prompt):
+        return f"Since when does {'Ida Holm' if 'Ida Holm' in prompt else 'she'} lead the choir?"
+
+    whole = whole_question(asked, turns, None, ScriptedReader(reply))
+    assert whole == "Since when does Ida Holm lead the choir?"
