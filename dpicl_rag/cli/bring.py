@@ -110,8 +110,14 @@ class Bringing:
         looking.stop()
 
         def add(asked: Joins) -> Ingested:
-            own = {"ledger": self.book, "no_ledger": self.how.no_ledger}
-            return self.target.add(documents, on_progress, joins=asked, held=held, **own)
+            return self.target.add(
+                documents,
+                on_progress,
+                joins=asked,
+                held=held,
+                ledger=self.book,
+                no_ledger=self.how.no_ledger,
+            )
 
         return show_joins.asking(add, self.target, yes=self.how.yes, before=bar.stop)
 

@@ -89,7 +89,7 @@ class Service:
         ConfigurationError: A corpus has the name of the model that reads no documents.
     """
 
-    def _init__(
+    def __init__(
         self,
         model: LanguageModel,
         corpora: Mapping[str, ServedCorpus],
@@ -113,7 +113,7 @@ class Service:
         self._lock = threading.Lock()
         self._answers: AnswerFile | None = None
 
-    def _repr__(self) -> str:
+    def __repr__(self) -> str:
         return f"Service({sorted(self.corpora)})"
 
     @property
