@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import DELTA, Adjacency, epsilon_to_rho
@@ -50,7 +51,7 @@ _NAMED = 0.5
 """Length of a label's name in that of the noise on its sum. Chosen on training examples."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LabelHeadPlan(PricedPlan):
     """The price of a label head. Public.
 
@@ -75,8 +76,8 @@ class LabelHeadPlan(PricedPlan):
         if self.labels < 2:
             raise ConfigurationError("give at least two labels")
 
-    @property
-    def rho(self) -> float:
+    @cached_property
+    def rho(self) -> float:  # type: ignore[override]
         """zCDP of all sums; it fills a ledger's budget of the same epsilon."""
         return epsilon_to_rho(self.epsilon, SHARES.beside_pool(self.delta))
 
@@ -259,8 +260,6 @@ def exact_sums(
 
 
 def _sum(pool: Pool, embedder: Embedder, dimensions: int) -> list[int]:
-    import torch
-
     texts = [text for own in pool.values() for text in own]
     if not texts:
         return [0] * dimensions
