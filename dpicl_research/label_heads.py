@@ -3,12 +3,12 @@
 A head is released once, and its epsilon covers all answers. It reads the task's examples and no
 language model: its vectors are those of the packaged embeddings.
 
-**The regression** is full-batch gradient descent on the same vectors, with Gaussian noise on the sum
-of gradients in every round (Song, Chaudhuri, Sarwate 2013; Bassily, Smith, Thakurta 2014), each
-gradient cut to length 1, so its rounds share the rho of the head. It is given the number of
-examples, which is private, for its step, so it is no release; all the more it is what a head has to
-beat. The direction of the mean vector, which the first round's noisy sums show, is projected out:
-without that the step must be small, for it is the same in all texts.
+**The regression** is full-batch gradient descent on the same vectors, with Gaussian noise on the
+sum of gradients in every round (Song, Chaudhuri, Sarwate 2013; Bassily, Smith, Thakurta 2014), each
+gradient cut to length 1; its rounds share the rho of the head. It is given the number of examples,
+which is private, for its step, so it is no release; it is what a head has to beat. The direction of
+the mean vector, which the first round's noisy sums show, is projected out: it is the same in all
+texts, and steps would have to be small for it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ NAME = "label-head"
 """Its name among the methods of `evaluate run`."""
 
 SHORT, LONG = (10, 30.0), (20, 60.0)
-"""Rounds and step of the regression up to epsilon 2, and above: the best of twelve pairs on held-out
-training examples of AG News, TREC, DBpedia and SST-2 at epsilon 1, and at 4 and 8."""
+"""Rounds and step of the regression up to epsilon 2, and above: the best of twelve pairs, on
+held-out training examples of AG News, TREC, DBpedia and SST-2 at epsilon 1, and at 4 and 8."""
 
 _LITTLE = 2.0
 _FILE = "label-heads.jsonl"

@@ -78,7 +78,7 @@ class LabelHeadPlan(PricedPlan):
 
     @cached_property
     def rho(self) -> float:  # type: ignore[override]
-        """zCDP of all sums; it fills a ledger's budget of the same epsilon."""
+        """Price of all sums, zCDP; it fills a ledger's budget of the same epsilon."""
         return epsilon_to_rho(self.epsilon, SHARES.beside_pool(self.delta))
 
     @property
@@ -178,7 +178,9 @@ class LabelHead:
                 f"{model.fingerprint}; give its own"
             )
         sums = tuple(map(tuple, found["sums"]))
-        return LabelHead(**{**given, "labels": tuple(found["labels"]), "sums": sums}, embedder=model)
+        return LabelHead(
+            **{**given, "labels": tuple(found["labels"]), "sums": sums}, embedder=model
+        )
 
     @staticmethod
     def open(path: str | Path, *, embedder: Embedder | None = None) -> LabelHead:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.points import GRID
 from dpicl_rag.synthesis.label_head import LabelHead, LabelHeadPlan, release_label_head
 from dpicl_rag.synthesis.pools import LabelledDocument
+from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.private_rows import price
 from tests.support.scripted_model import ScriptedModel
 
@@ -98,8 +100,6 @@ def exact(examples):
     return exact_sums(examples, LABELS, Written())
 
 
-
-
 def test_every_number_has_noise_of_the_plan(monkeypatch):
     drawn = iter(range(1, 7))
     seen = []
@@ -162,3 +162,11 @@ def test_a_file_has_the_release_alone_and_damage_is_refused(tmp_path):
 def test_labels_are_a_public_list_of_two_or_more(labels):
     with pytest.raises(ConfigurationError, match="label"):
         release_label_head(BASE, labels, epsilon=1.0, embedder=Written())
+
+
+def test_the_guides_example_runs(capsys):
+    guide = (Path(__file__).parents[3] / "docs" / "synthesis.md").read_text("utf-8")
+    block = guide.split("## Labels")[1].split("```python\n")[1].split("```")[0]
+    private = [LabelledDocument("A penalty decided the match.", "Sports")]
+    exec(block, {"private": private, "embedder": BucketEmbedder()})
+    assert "0.0296" in capsys.readouterr().out
