@@ -274,7 +274,8 @@ def regression(
         rest = wanted - shares
         rest /= np.maximum(np.linalg.norm(rest, axis=1, keepdims=True), 1.0)
         weights += step / len(rows) * (rest.T @ rows + noise * coins.normal(size=shape))
-    return weights - np.outer(weights @ mean, mean)
+    across: Matrix = weights - np.outer(weights @ mean, mean)
+    return across
 
 
 def _documents(items: Iterable[Item]) -> list[LabelledDocument]:

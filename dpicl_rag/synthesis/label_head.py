@@ -77,7 +77,7 @@ class LabelHeadPlan(PricedPlan):
             raise ConfigurationError("give at least two labels")
 
     @cached_property
-    def rho(self) -> float:  # type: ignore[override]
+    def rho(self) -> float:
         """Price of all sums, zCDP; it fills a ledger's budget of the same epsilon."""
         return epsilon_to_rho(self.epsilon, SHARES.beside_pool(self.delta))
 
@@ -168,7 +168,7 @@ class LabelHead:
         Raises:
             ConfigurationError: It was changed, or is of another embedding model.
         """
-        given = {name: found.get(name) for name in _FIELDS}
+        given: dict[str, Any] = {name: found.get(name) for name in _FIELDS}
         if found.get("sha256") != _digest(given):
             raise ConfigurationError("the label head is damaged; restore it, or release it anew")
         model = embedder or SentenceTransformerEmbedder()
@@ -246,7 +246,9 @@ def release_label_head(
         sums=paid(ledger, corpus, plan.rho, draw),
         sigma=noise.sigma / GRID,
         model=model.fingerprint,
-        **plan.cost,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        rho=plan.rho,
         adjacency=str(adjacency),
         embedder=model,
     )

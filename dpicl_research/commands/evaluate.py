@@ -217,8 +217,14 @@ def run(
             from dpicl_research import label_heads
 
             with console.Bar("Label heads", quiet=quiet, counts=True) as bar:
-                sized = {"seeds": seeds, "queries": queries}
-                label_heads.score(task, folder, budget=budget, **sized, on_progress=bar.update)
+                label_heads.score(
+                    task,
+                    folder,
+                    budget=budget,
+                    seeds=seeds,
+                    queries=queries,
+                    on_progress=bar.update,
+                )
         if not writers:
             return
         with console.Bar("Sets of shots", quiet=quiet, counts=True) as bar:
