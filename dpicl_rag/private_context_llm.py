@@ -35,6 +35,7 @@ from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_name_of
 from dpicl_rag.surveys.counts_units import CountsUnits
 from dpicl_rag.surveys.releases import Result, begin, planned, release, settled
+from dpicl_rag.synthesis.label_head import LabelHead
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -276,8 +277,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
     def classify(
         self,
         question: str,
-        documents: Documents,
-        labels: Sequence[str],
+        documents: Documents | LabelHead,
+        labels: Sequence[str] = (),
         *,
         method: str | None = None,
         on_progress: Progress | None = None,
@@ -288,8 +289,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
 
         Args:
             question: Public text.
-            documents: As in ``answer``.
-            labels: At least two; each may be several tokens long.
+            documents: As in ``answer``; or a released label head, by which labels are free.
+            labels: At least two; each may be several tokens long. A label head has its own.
             method: A published method by name (``dpicl_rag.methods``), charged the same for every
                 unit: ``poe``, ``poe-prior`` (for questions that bring the text to be labelled),
                 ``votes``, ``votes-gaussian`` ((epsilon, delta)-DP), ``permute-and-flip`` or
@@ -304,6 +305,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
                 search is, where it was done.
             MissingDocumentsError: ``documents`` is None.
         """
+        if isinstance(documents, LabelHead):
+            return documents.classify(question)
         request = Request.of("label", question=question, labels=labels, method=method)
         return draw_label(request, documents, self._run(request, on_progress))
 

@@ -1,15 +1,15 @@
-"""``classify`` and ``classify-image``: one of several labels, by documents or pictures."""
+"""``classify``, ``classify-image`` and ``synthesise labels``: one of several labels."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
-from dpicl_rag.cli.asking import asked_model, opened_corpus, print_spent, tell_calls
+from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options, synthesise
+from dpicl_rag.cli.asking import asked_model, opened_corpus, print_plan, print_spent, tell_calls
 from dpicl_rag.configuration import ImageMethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.results import cost_of
@@ -21,21 +21,34 @@ _RELEASED = "interrupted; what was released is paid for"
 @option_groups.expanded
 def classify(
     question: options.QuestionArgument,
-    label: options.Labels,
-    source: option_groups.Source,
+    source: option_groups.SourceOrHead,
+    label: options.Labels | None = None,
     *,
     settings: option_groups.SettingOptions,
     answering: option_groups.Answering,
     reading: option_groups.MaxCallsOptions,
     choosing: option_groups.ChoosingOptions,
+    released: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="A label head of `dpicl-rag synthesise labels`: its labels are free, and no "
+            "corpus is asked.",
+        ),
+    ] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Choose one of several labels by a corpus.
+    """Choose one of several labels by a corpus, or by a released label head.
 
     One draw, purely epsilon-DP (delta is 0) but for votes-gaussian and after a private search.
     """
-    options.at_least_two(label)
+    if released is not None:
+        _by_head(question, released, source.embedder, as_json=as_json)
+        return
+    options.at_least_two(label or ())
+    if not source.corpus:
+        raise typer.BadParameter("give a corpus, or --released", param_hint="--corpus")
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(source, quiet))
         search = data_folder.search_of(opened, source)
@@ -44,12 +57,115 @@ def classify(
         if answering.reader is not None:
             tell_calls(search.aim, config.max_calls)
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-        chosen = llm.classify(question, search, label, on_progress=bar.update, **choosing)
+        chosen = llm.classify(question, search, label or (), on_progress=bar.update, **choosing)
     if as_json:
         console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
     console.show(chosen.label)
     print_spent(chosen, recorded=not answering.no_ledger)
+
+
+def _by_head(text: str, path: Path, embedder: str | None, *, as_json: bool) -> None:
+    from dpicl_rag.synthesis.label_head import LabelHead
+
+    head = LabelHead.open(path, embedder=data_folder.load_embedder(embedder))
+    chosen = head.classify(text)
+    if as_json:
+        console.write_json({"label": chosen.label, **cost_of(chosen)})
+        return
+    console.stdout().print(console.printable(chosen.label), soft_wrap=True)
+    line = f"by a head released once at epsilon {head.epsilon:g}, delta {head.delta:g}; free"
+    console.stdout().print(line, style="dim", soft_wrap=True)
+
+
+@synthesise.app.command("labels")
+@console.reported("interrupted; what was released is kept, and the same command shows it")
+def label_head(
+    source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")],
+    labels: Annotated[
+        str,
+        typer.Option(metavar="A,B,...", help="The public list of labels; others are left out."),
+    ],
+    epsilon: Annotated[float, typer.Option(help="Of the whole release; less is more private.")],
+    delta: options.Delta = options.DELTA,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder of the release; made again, it costs no more."
+        ),
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
+    label_column: Annotated[str, typer.Option(help="Column with the label.")] = "label",
+    unit: Annotated[
+        str, typer.Option(metavar="NAME", help="Column that is protected as a whole; or each row.")
+    ] = "document",
+    adjacency: Annotated[
+        str, typer.Option(metavar="add_or_remove_one|replace_one", help="What neighbours are.")
+    ] = "add_or_remove_one",
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it would cost; read nothing.")
+    ] = False,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Charge the ledger's budget of this corpus; otherwise nothing is kept."),
+    ] = None,
+    embedder: options.Embedding = None,
+    ledger: options.LedgerPath = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Release a label head of a private table: then labels are free, as many as you like."""
+    from dpicl_rag.ledger import NoBudgetWarning
+    from dpicl_rag.loaders.loader import check_private_table
+    from dpicl_rag.synthesis.label_head import LabelHead, LabelHeadPlan, release_label_head
+    from dpicl_rag.synthesis.pools import public_labels
+    from dpicl_rag.tabular.charge import kept_release
+
+    names = public_labels([label.strip() for label in labels.split(",")])
+    neighbours = synthesise.adjacency_of(adjacency)
+    planned = LabelHeadPlan(len(names), epsilon, delta, neighbours)
+    if plan:
+        print_plan(planned, as_json=as_json)
+        return
+    if out is None:
+        raise ConfigurationError("give the folder of the release with --out, so it is paid once")
+    model = data_folder.load_embedder(embedder)
+    columns = (text_column, label_column)
+
+    def draw() -> dict[str, Any]:
+        with ExitStack() as stack:
+            book = None
+            if corpus is not None:
+                book = stack.enter_context(file_budgets.open_book(ledger, corpus))
+            private = synthesise.read_labelled(source, *columns, unit, quiet)
+            with console.status("Embedding", quiet=quiet):
+                head = release_label_head(
+                    private,
+                    names,
+                    epsilon=epsilon,
+                    delta=delta,
+                    adjacency=neighbours,
+                    embedder=model,
+                    ledger=book,
+                    corpus=corpus or "default",
+                )
+        return head.to_json()
+
+    settings = {
+        **{"kind": "label head", "labels": list(names), "epsilon": epsilon, "delta": delta},
+        **{"adjacency": adjacency, "columns": list(columns), "unit": unit, "corpus": corpus},
+        **{"table": str(source.resolve()), "model": model.fingerprint},
+    }
+    with console.told(NoBudgetWarning):
+        found = kept_release(
+            out, settings, draw, lambda: check_private_table(source, columns, unit=unit)
+        )
+    head = LabelHead.of_json(found, model)
+    if as_json:
+        console.write_json({"labels": list(head.labels), **planned.cost})
+        return
+    typer.echo(f"label head of {len(names)} labels; `dpicl-rag classify TEXT --released {out}`")
+    print_spent(head, recorded=corpus is not None)
 
 
 @console.reported(_RELEASED)

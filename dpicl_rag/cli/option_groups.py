@@ -96,6 +96,13 @@ class Source(Place):
 
 
 @dataclass(frozen=True)
+class SourceOrHead(Source):
+    """The units of a corpus, or a released label head in its place."""
+
+    corpus: options.CorpusName = ""
+
+
+@dataclass(frozen=True)
 class Units(Place):
     """All units of a corpus, or those near enough to a question."""
 

@@ -80,7 +80,7 @@ class ExampleWriting:
         return {
             "labels": [label.strip() for label in given.pop("labels").split(",")],
             "texts_per_label": given.pop("shots"),
-            "adjacency": _adjacency(given.pop("adjacency")),
+            "adjacency": adjacency_of(given.pop("adjacency")),
             **given,
         }
 
@@ -229,7 +229,7 @@ def examples(
         return
     if out is None:
         raise ConfigurationError("give the folder of the run with --out, so a kill loses nothing")
-    private = _read(source, text_column, label_column, unit, quiet)
+    private = read_labelled(source, text_column, label_column, unit, quiet)
     from dpicl_rag.synthesis.examples import synthesise_examples
     from dpicl_rag.synthesis.released_records import RECORDS_FILE
 
@@ -373,9 +373,10 @@ def _plan(settings: dict[str, Any], *, in_ledger: bool) -> ExamplesPlan:
     return examples_plan(settings["method"], labels, in_rho=in_ledger, **numbers)
 
 
-def _read(
+def read_labelled(
     source: Path, text_column: str, label_column: str, unit: str, quiet: bool
 ) -> list[LabelledDocument]:
+    """Private examples of a table."""
     from dpicl_rag.loaders import load_private_table
     from dpicl_rag.synthesis.pools import LabelledDocument
 
@@ -403,7 +404,8 @@ def _show(made: Synthesis, as_json: bool, *, recorded: bool) -> None:
     console.show(line + ("" if recorded else " (not recorded)"), style="dim")
 
 
-def _adjacency(name: str) -> Adjacency:
+def adjacency_of(name: str) -> Adjacency:
+    """The change between neighbours, by its name."""
     from dpicl_rag.accounting import Adjacency
 
     try:

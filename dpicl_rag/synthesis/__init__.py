@@ -12,6 +12,7 @@ from dpicl_rag._packaged import importing
 if TYPE_CHECKING:
     from dpicl_rag.synthesis.corpus_plan import CorpusPlan
     from dpicl_rag.synthesis.examples import synthesise_examples
+    from dpicl_rag.synthesis.label_head import LabelHead, release_label_head
     from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
     from dpicl_rag.synthesis.pools import LabelledDocument
     from dpicl_rag.synthesis.released_records import Synthesis, SyntheticRecord
@@ -29,12 +30,14 @@ __all__ = [
     "AdaptiveConstants",
     "CorpusPlan",
     "ExampleTemplate",
+    "LabelHead",
     "LabelledDocument",
     "RecordExample",
     "RecordField",
     "RecordTemplate",
     "Synthesis",
     "SyntheticRecord",
+    "release_label_head",
     "synthesise_corpus",
     "synthesise_examples",
 ]

@@ -178,15 +178,27 @@ def kept_release(
         if not file.exists():
             made = {"settings": dict(settings), "release": draw()}
             write_whole(file, (json.dumps(made, allow_nan=False) + "\n").encode())
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        before, release = found["settings"], found["release"]
-    except (OSError, ValueError, TypeError, KeyError):
-        raise ConfigurationError(f"{file} is damaged; restore it, or give another --out") from None
+    before, release = released_file(file)
     differing = sorted(k for k in {*before, *settings} if before.get(k) != settings.get(k))
     if differing:
         raise ConfigurationError(
             f"{folder}: holds a release with other settings ({', '.join(differing)}); give another "
             "--out, or the same settings to read it"
         )
-    return dict(release)
+    return release
+
+
+def released_file(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings and release of a folder of `kept_release`, or of its file.
+
+    Raises:
+        ConfigurationError: There is none, or a damaged one.
+    """
+    file = path / _FILE if path.is_dir() else path
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return dict(found["settings"]), dict(found["release"])
+    except FileNotFoundError:
+        raise ConfigurationError(f"{file}: there is no release") from None
+    except (OSError, ValueError, TypeError, KeyError):
+        raise ConfigurationError(f"{file} is damaged; restore it, or give another --out") from None

@@ -18,6 +18,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_research.commands import (
     evaluate_convergence,
     evaluate_images,
+    evaluate_label_head,
     evaluate_picture_membership,
     evaluate_radius,
     evaluate_synthetic,
@@ -159,7 +160,7 @@ def run(
         typer.Option(
             metavar="NAMES",
             help="Method names separated by commas, or all; few-shot and others that write shots "
-            "(see evaluate synthetic) stand beside them where they are named.",
+            "(see evaluate synthetic), and label-head, stand beside them where they are named.",
         ),
     ] = "all",
     experts: Annotated[
@@ -186,7 +187,7 @@ def run(
     from dpicl_research.paper_protocol import wanted_layouts
     from dpicl_research.scores_folder import Reporting
 
-    named, writers = _split(_names(methods))
+    named, writers, heads = _split(_names(methods))
     if not named:
         raise ConfigurationError(
             "give a method that reads examples too, such as poe; `dpicl-rag evaluate synthetic` "
@@ -202,7 +203,7 @@ def run(
     if leave_one_out:
         wanted.append((LeaveOneOut(), max(sizes)))
     reporting = Reporting(
-        (*named, *writers),
+        (*named, *writers, *heads),
         scoring.epsilon,
         scoring.delta,
         reading.answers,
@@ -211,6 +212,21 @@ def run(
     )
 
     def write(model: LanguageModel, task: Task, folder: Path) -> None:
+        budget = Budget(scoring.epsilon, scoring.delta)
+        if heads:
+            from dpicl_research import label_heads
+
+            with console.Bar("Label heads", quiet=quiet, counts=True) as bar:
+                label_heads.score(
+                    task,
+                    folder,
+                    budget=budget,
+                    seeds=seeds,
+                    queries=queries,
+                    on_progress=bar.update,
+                )
+        if not writers:
+            return
         with console.Bar("Sets of shots", quiet=quiet, counts=True) as bar:
             written_shots.write(
                 model,
@@ -220,14 +236,14 @@ def run(
                     writing.shots, writing.shot_tokens, writing.shot_experts, writing.shot_rate
                 ),
                 folder,
-                budget=Budget(scoring.epsilon, scoring.delta),
+                budget=budget,
                 seeds=seeds,
                 queries=queries,
                 text_tokens=scoring.text_tokens,
                 on_progress=bar.update,
             )
 
-    then = write if writers else None
+    then = write if writers or heads else None
     folder = _score(scoring, reporting, wanted, "accuracy", seeds, queries, quiet, then)
     show([_reported(folder, sweeps=False)], as_json)
     if not as_json:
@@ -379,6 +395,7 @@ def _reported(
     """The report of a run; what is None is as the run has it."""
     from dpicl_rag.accounting import Adjacency, Budget
     from dpicl_research.expert_settings import methods_with
+    from dpicl_research.label_heads import head_lines
     from dpicl_research.membership import build_membership_report
     from dpicl_research.run_tables import CLIPS, EPSILONS, build_report, fewer_answers
     from dpicl_research.scores_folder import load_run
@@ -397,13 +414,14 @@ def _reported(
         Adjacency(adjacency),
         queries=kept.answers if answers is None else answers,
     )
-    named, writers = _split(kept.methods if methods is None else _names(methods))
+    named, writers, heads = _split(kept.methods if methods is None else _names(methods))
     chosen = methods_with(named, exemplars=kept.exemplars, rate=max(kept.rates, default=None))
     if run.settings.kind == "membership":
         return build_membership_report(run, chosen, budget)
 
     def others(at: Budget) -> Sequence[Line]:
-        return written_lines(folder, run, writers, at) if writers else ()
+        written = written_lines(folder, run, writers, at) if writers else []
+        return [*written, *(head_lines(folder, run, at) if heads else ())]
 
     if not sweeps:
         return build_report(run, chosen, budget, epsilons=(), clips=(), others=others)
@@ -425,17 +443,19 @@ def _names(text: str) -> list[str]:
     return list(METHODS) if text.strip() == "all" else names(text)
 
 
-def _split(found: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Names of methods that label, and of those that write shots."""
+def _split(found: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Names of methods that label, of those that write shots, and of the label head."""
+    from dpicl_research.label_heads import NAME
     from dpicl_research.written_shots import is_writer
 
-    writers = [name for name in found if is_writer(name)]
-    return [name for name in found if name not in writers], writers
+    writers, heads = [name for name in found if is_writer(name)], [n for n in found if n == NAME]
+    return [name for name in found if name not in (*writers, *heads)], writers, heads
 
 
 app.command("convergence")(evaluate_convergence.convergence)
 app.command("synthetic")(evaluate_synthetic.synthetic)
 app.command("synthetic-membership")(evaluate_synthetic.synthetic_membership)
+app.command("label-head")(evaluate_label_head.label_head)
 app.command("radius")(evaluate_radius.radius)
 app.command("images")(evaluate_images.images)
 app.command("membership-images")(evaluate_picture_membership.membership_images)

@@ -6,6 +6,7 @@ import os
 import pytest
 
 from dpicl_research.label_scores import Scorer
+from tests.support.bucket_embedder import BucketEmbedder
 
 OPTIONS = ("--experts", "2,3", "--seeds", "2", "--queries", "2", "--text-tokens", "12")
 
@@ -347,3 +348,13 @@ def test_constants_and_groups_of_synthetic_shots(cli, home, source):
 def test_an_epsilon_that_is_none_is_refused(cli, source, epsilon):
     result = cli("evaluate", "synthetic", "--task", str(source), "--epsilon", epsilon)
     assert result.exit_code == 2
+
+
+def test_a_label_head_stands_beside_the_methods(score, cli, home, monkeypatch):
+    monkeypatch.setattr("dpicl_research.label_heads.SentenceTransformerEmbedder", BucketEmbedder)
+    result = score("--json", methods="zero-shot,label-head")
+    assert result.exit_code == 0, result.output
+    found = {line["method"]: line for line in json.loads(result.stdout)["methods"]}
+    assert found["label-head, once for all answers"]["true_epsilon"] == 4
+    again = cli("evaluate", "report", str(home / "run"), "--no-sweeps", "--json")
+    assert again.stdout == result.stdout
