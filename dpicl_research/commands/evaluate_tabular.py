@@ -35,8 +35,10 @@ def tabular(
     seeds: Annotated[int, typer.Option(min=1, help="Releases, demonstrations and queries.")] = 5,
     queries: Annotated[int, typer.Option(min=1, help="Queries of a seed and a task.")] = 30,
     groups: Annotated[
-        Literal["ours", "published"],
-        typer.Option(help="Groups of aggregates: of the schema, or of DP-TabICL's Table VII."),
+        Literal["ours", "published", "code"],
+        typer.Option(
+            help="Groups of aggregates: of the schema, of DP-TabICL's Table VII, or of its code."
+        ),
     ] = "ours",
     rate: Annotated[
         str | None,
@@ -46,6 +48,14 @@ def tabular(
             "separated by commas. The folder's sizes.md has them by size.",
         ),
     ] = None,
+    redrawn: Annotated[
+        bool,
+        typer.Option(
+            "--redrawn",
+            help="Also draw rows anew for each query from one reconstruction of the reports, as "
+            "DP-TabICL does; it costs nothing more.",
+        ),
+    ] = False,
     fresh: Annotated[
         bool,
         typer.Option(
@@ -87,7 +97,7 @@ def tabular(
     from dpicl_research.table_tasks import load_tables, table_task
 
     rates = () if rate is None else tuple(names(rate))
-    more = More(groups, rates, fresh, peers)
+    more = More(groups, rates, redrawn, fresh, peers)
     if peers:
         peer_models()
     own = (schema, train, test)

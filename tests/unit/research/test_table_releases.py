@@ -16,7 +16,16 @@ from dpicl_research import table_labels, table_releases
 from dpicl_research.private_baselines import PEERS, peer_models, peers
 from dpicl_research.sample_sizes import sizes_by_accuracy
 from dpicl_research.t_tests import compared, comparisons, t_table
-from dpicl_research.table_arms import AGGREGATES, FRESH, Arm, More, Settings, arms, sampled
+from dpicl_research.table_arms import (
+    AGGREGATES,
+    FRESH,
+    REDRAWN,
+    Arm,
+    More,
+    Settings,
+    arms,
+    sampled,
+)
 from dpicl_research.table_labels import read_report
 from dpicl_research.table_releases import queries_of, rate_of, released
 from dpicl_research.table_tasks import TableTask
@@ -54,7 +63,7 @@ def diffprivlib(monkeypatch):
     install_made_up_peers(monkeypatch)
 
 
-MORE = More(groups="published", rates=("published", "0.5"), fresh=True, peers=True)
+MORE = More("published", ("published", "0.5"), redrawn=True, fresh=True, peers=True)
 
 
 @pytest.mark.heavy
@@ -62,7 +71,7 @@ def test_every_line_of_the_paper_s_own_is_there(run, tmp_path, diffprivlib):
     report = run(CAR, MORE)
     assert [line.arm for line in report.lines] == arms((2.0,), (2,), MORE)
     by_method = {line.arm.method: line for line in report.lines}
-    new = {sampled("published"), sampled("0.5"), FRESH, *PEERS}
+    new = {sampled("published"), sampled("0.5"), REDRAWN, FRESH, *PEERS}
     assert new <= set(by_method)
     for method in new:
         assert by_method[method].seeds == 2
@@ -88,6 +97,23 @@ def test_fresh_rows_are_others_for_each_query():
     key = Arm(FRESH, 1.0, 4).key
     assert all(len(shown[key]) == 4 for shown in made["fresh"].values())
     assert key not in made["shots"]
+
+
+def test_rows_are_redrawn_from_one_reconstruction(monkeypatch):
+    """A row's reports leave once, however many queries are shown rows."""
+    reports = []
+    real = table_releases.bits_from_reports
+
+    def told_of(sent, *given):
+        reports.append(list(sent))
+        return real(reports[-1], *given)
+
+    monkeypatch.setattr(table_releases, "bits_from_reports", told_of)
+    made = released(TASK, Settings("m", (1.0,), (4,), 9, 1, {}, More(redrawn=True)), 0, {})
+    assert [len(sent) for sent in reports] == [len(TRAIN)]
+    shown = [tuple(map(tuple, one[Arm(REDRAWN, 1.0, 4).key])) for one in made["fresh"].values()]
+    assert {len(rows) for rows in shown} == {4}
+    assert len(set(shown)) > 1
 
 
 def test_the_budget_of_fresh_rows_is_shared_by_all_queries(monkeypatch):
