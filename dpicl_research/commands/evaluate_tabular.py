@@ -73,9 +73,17 @@ def tabular(
         bool,
         typer.Option(
             "--t-tests",
-            help="Write t-tests.md: demonstrations against private classifiers, over seeds.",
+            help="Write t-tests.md: demonstrations against private classifiers, over seeds, and "
+            "one-tailed over data sets as in DP-TabICL.",
         ),
     ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Folder of another model's run: write models.md, DP-TabICL's Table IV.",
+        ),
+    ] = None,
     model: options.Model = None,
     out: Annotated[
         Path,
@@ -92,7 +100,7 @@ def tabular(
     from dpicl_research import table_labels as evaluation
     from dpicl_research.private_baselines import peer_models
     from dpicl_research.sample_sizes import sizes_by_accuracy
-    from dpicl_research.t_tests import t_table
+    from dpicl_research.t_tests import between_models, over_tasks, t_table
     from dpicl_research.table_arms import More, Settings, arms
     from dpicl_research.table_tasks import load_tables, table_task
 
@@ -123,5 +131,8 @@ def tabular(
     if rates:
         (out / "sizes.md").write_text(sizes_by_accuracy(out).markdown(), "utf-8")
     if t_tests:
-        (out / "t-tests.md").write_text(t_table(out).markdown(), "utf-8")
+        tests = (t_table(out), over_tasks(out))
+        (out / "t-tests.md").write_text("\n".join(one.markdown() for one in tests), "utf-8")
+    if against is not None:
+        (out / "models.md").write_text(between_models(out, against).markdown(), "utf-8")
     show([report], as_json)

@@ -11,13 +11,14 @@ import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
-from dpicl_rag.tabular.schema import Schema
+from dpicl_rag.tabular.schema import PACKAGED, Schema
 from dpicl_research import table_labels, table_releases
 from dpicl_research.private_baselines import PEERS, peer_models, peers
 from dpicl_research.sample_sizes import sizes_by_accuracy
-from dpicl_research.t_tests import compared, comparisons, t_table
+from dpicl_research.t_tests import between_models, compared, comparisons, over_tasks, t_table
 from dpicl_research.table_arms import (
     AGGREGATES,
+    BITS,
     FRESH,
     REDRAWN,
     Arm,
@@ -31,6 +32,7 @@ from dpicl_research.table_releases import queries_of, rate_of, released
 from dpicl_research.table_tasks import TableTask
 from tests.support.made_up_peers import install_made_up_peers
 from tests.support.private_rows import BASE, SCHEMA
+from tests.support.published_figures import PAPERS
 from tests.support.tiny_model import build_tiny_model
 
 TRAIN = [BASE[0]] * 30 + [BASE[1]] * 20 + [BASE[2]] * 10
@@ -178,6 +180,66 @@ def test_t_tests_are_scipy_s():
     paired = compared("people", arm, none, own, beside)
     right = ttest_rel(list(own.values()), three)
     assert (paired.t, paired.p, paired.paired) == (right.statistic, right.pvalue, True)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A run's folder with given accuracies, by data set and arm."""
+
+    def keep(name, model, epsilons, shares):
+        folder = tmp_path / name
+        folder.mkdir()
+        tasks = list(dict.fromkeys(task for task, _ in shares))
+        more = {"groups": "ours", "rates": [], "fresh": False, "peers": True}
+        settings = {"model": model, "epsilons": epsilons, "ks": [1], "tasks": tasks, "more": more}
+        (folder / "settings.json").write_text(json.dumps(settings))
+        lines = [
+            {
+                "task": one,
+                "seed": 0,
+                "alone": {a.key: s for (t, a), s in shares.items() if t == one},
+            }
+            for one in tasks
+        ]
+        (folder / "shots.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return folder
+
+    return keep
+
+
+def test_the_paper_s_own_test_gives_what_it_prints(kept):
+    """Section V-F1 from Table II: k = 1 and epsilon = 1 against each baseline, over all sets."""
+    published, printed = PAPERS["DP-TabICL"]["Table II"], PAPERS["DP-TabICL"]["Section V-F1"]
+    baselines = dict(zip(PEERS, ("GNB", "LR"), strict=True))
+    shares = {}
+    for name in PACKAGED:
+        shown = name.capitalize()
+        shares[name, Arm(BITS, 1.0, 1)] = published.value(f"{shown} LDP k=1", "1")
+        for peer, baseline in baselines.items():
+            shares[name, Arm(peer, 1.0)] = published.value(f"{shown} {baseline}", "1")
+    table = over_tasks(kept("run", "a", [1.0], shares))
+    found = {row[3]: (round(float(row[5]), 2), row[6]) for row in table.rows}
+    row = "p, one-tailed, k=1, ε=1"
+    assert found == {p: (printed.value(row, b), "8") for p, b in baselines.items()}
+
+
+def test_two_models_are_compared_over_epsilons(kept):
+    sizes, epsilons = ("Table II", "Table XII"), ("1", "5", "10", "25", "50")
+    figures = [PAPERS["DP-TabICL"][name].rows["Heart LDP k=1"][:5] for name in sizes]
+    folders = [
+        kept(
+            name,
+            name,
+            [float(one) for one in epsilons],
+            {("heart", Arm(BITS, float(e), 1)): s for e, s in zip(epsilons, own, strict=True)},
+        )
+        for name, own in zip("ab", figures, strict=True)
+    ]
+    table = between_models(*folders)
+    assert table.columns == ("demonstrations", "k", "heart")
+    assert table.rows == ((BITS, "1", f"{ttest_rel(*figures).pvalue:.3g}"),)
+    with pytest.raises(ConfigurationError, match="the same model"):
+        between_models(folders[0], folders[0])
 
 
 def test_seeds_that_are_all_the_same_have_no_t():
