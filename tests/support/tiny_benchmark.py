@@ -16,7 +16,7 @@ from dpicl_rag.tabular.schema import PACKAGED, Schema
 from dpicl_research.tasks import LABELS
 from tests.support.images import an_image
 
-POOL, TEST = 140, 14
+POOL, TEST = 210, 14
 """Rows that play the private ones, and queries: some of each label, whatever the task."""
 
 _SPANS = ("comedy", "horror", "western", "drama")

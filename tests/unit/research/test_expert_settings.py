@@ -10,7 +10,6 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods import METHODS, OneEach, ZeroShot, make
 from dpicl_research.comparison import with_rate
 from dpicl_research.expert_settings import methods_with, rate_for, require_experts
-from dpicl_research.zeroed_clip import ZeroedLogProb
 
 
 def test_methods_with_experts_take_them():
@@ -36,10 +35,21 @@ def test_a_label_below_the_clip_is_a_sure_one_where_it_is_zeroed():
     assert likeliest(make("poe")) == 0
     assert likeliest(zeroed) == 2
     assert zeroed.calibrate(budget).event == make("poe").calibrate(budget).event
-    rows = torch.log_softmax(torch.randn(200, 5, generator=torch.Generator().manual_seed(1)) * 9, 1)
-    scores = ZeroedLogProb(4.0)(rows, rows[0])
-    assert float(scores.min()) >= -4.0
-    assert float(scores.max()) == 0.0
+
+
+def test_a_zeroed_expert_that_comes_or_goes_stays_within_the_charge():
+    (zeroed,) = methods_with(["poe-zeroed"])
+    calibrated = zeroed.calibrate(Budget(4.0, 1e-5))
+    random = torch.Generator().manual_seed(1)
+    largest = 0.0
+    for _ in range(200):
+        rows = torch.log_softmax(9 * torch.randn(3, 5, generator=random, dtype=torch.float64), 1)
+        both = [
+            zeroed.distribution({OneEach(): experts, ZeroShot(): experts[:1]}, calibrated)
+            for experts in (rows, rows[:2])
+        ]
+        largest = max(largest, float((both[0].log() - both[1].log()).abs().max()))
+    assert 3.0 < largest <= 4.0 + 1e-9
 
 
 def test_without_settings_all_stay_as_they_are():
