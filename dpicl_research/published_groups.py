@@ -30,7 +30,10 @@ GROUPS: Mapping[str, Mapping[str, Cut]] = {
 }
 """By data set and column, the first one first."""
 
-CODE_GROUPS = {**GROUPS, "bank": {"poutcome": ("success",), "age": 51}}
+CODE_GROUPS: Mapping[str, Mapping[str, Cut]] = {
+    **GROUPS,
+    "bank": {"poutcome": ("success",), "age": 51},
+}
 """The same of the published code."""
 
 

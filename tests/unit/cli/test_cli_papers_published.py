@@ -17,7 +17,7 @@ from tests.support.published_figures import PAPERS, PublishedTable
 SOURCE = re.compile(r"((?:Table|Section|Figure) [\w.-]+) at ([^:]+): (.+?)\.(?=\s|$)")
 VALUES = re.compile(r"(.+?)((?: \d+(?:\.\d+)?)+)")
 PLACE = re.compile(
-    r"(?:Tables?|Sections?|Figures?|Theorem|Appendix) [\w.-]+(?: (?:and|to) [\w.-]+)?"
+    r"(?i:tables?|sections?|figures?|theorem|appendix) [\w.-]+(?: (?:and|to) [\w.-]+)?"
 )
 SETTING = re.compile(r"ε [\d, ]*\d|`[^`]*`|\S*[^\W\d]\S*")
 
