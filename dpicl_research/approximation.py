@@ -62,6 +62,28 @@ def approximations(run: Run, experts: int) -> list[Approximation]:
     return [_measured(run, name, experts) for name in PREDICTORS]
 
 
+def by_rank(run: Run, experts: int, most: int = 5) -> list[Estimate]:
+    """Mean probability of an expert's likeliest labels, the first one first.
+
+    Private PoEtry, Figure 3: a vote keeps the first alone.
+
+    Raises:
+        KeyError: The run lacks the rows of ``soft``.
+    """
+    ranks = min(most, *(len(record.labels) for record in run.records))
+
+    def at(rank: int) -> Callable[[Record], float]:
+        return lambda record: float(
+            record.view(OneEach(), experts)
+            .exp()
+            .sort(dim=1, descending=True)
+            .values[:, rank]
+            .mean()
+        )
+
+    return [over_seeds(run, at(rank)) for rank in range(ranks)]
+
+
 def soft_product(experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
     """``prod_i p_i(y)``, normalised; the public row alone where there is no expert.
 

@@ -1,17 +1,22 @@
 """Convergence of a product of experts to one prompt with all examples, as examples are added.
 
-Private PoEtry, theorem 3.4: where examples interact little, the product of what a model says after
-each example alone comes to what it says after all of them. The theorem's constants are not used
-here; its two sides are measured, without noise, at every number of examples of a run:
+Private PoEtry, theorem 3.4, is of scores divided by the number n of examples: where what examples
+say only together is bounded by a constant R, ``softmax(log p(y | D) / n)`` comes to a limit, and
+that of the product to the same one, if the prior of the query alone is counted once. Undivided both
+grow surer with n, their log-ratio may keep a range of 2 R, and the theorem says nothing. Here both
+are measured, without noise, at every number of examples of a run:
 
 - *Distance*: total variation distance of the product to the prompt with all examples.
+- *Divided*: the same of both with log-probabilities divided by n.
 - *Interaction*: what the one prompt says beyond its examples by themselves, in nats: the range over
   labels of ``log p(y | D) - log product(y)``, both normalised. At 0 the two are equal.
 - *Margin*: log-odds of the likeliest label against the second, in nats.
 
-A range of I nats allows a distance of ``tanh(I / 4)`` and no more (two labels reach it), and where
-the margin is larger than I both have the same likeliest label. So the product converges where its
-margin outgrows the interaction as examples are added, and need not where the two keep step.
+A range of I nats allows a distance of ``tanh(I / 4)`` and no more (two labels reach it), divided
+``tanh(I / 4n)``, and where the margin is larger than I both have the same likeliest label. So
+divided scores converge where I grows more slowly than n, and the product itself where its margin
+outgrows I. ``soft`` counts the prior n times, as the paper's own algorithm does; divided by n that
+stays. Of ``soft with prior`` I is what the theorem bounds by 2 R.
 """
 
 from __future__ import annotations
@@ -43,6 +48,7 @@ class Point:
         predictor: One of ``MEASURED``.
         experts: Number of examples.
         distance: Total variation distance to one prompt with all of them, 0 to 1.
+        divided: The same of log-probabilities over the number of examples; None for ``hard``.
         same_label: Share of queries for which both have the same likeliest label.
         interaction: In nats; None for ``hard``, where labels without a vote have probability 0.
         margin: In nats; None for ``hard``.
@@ -51,6 +57,7 @@ class Point:
     predictor: str
     experts: int
     distance: Estimate
+    divided: Estimate | None
     same_label: Estimate
     interaction: Estimate | None
     margin: Estimate | None
@@ -88,12 +95,16 @@ class ConvergenceReport(Report):
 
     def tables(self) -> list[Table]:
         """See `Report`."""
-        columns = ("predictor", "examples", "distance", "same label", "interaction", "margin")
+        columns = (
+            *("predictor", "examples", "distance", "divided"),
+            *("same label", "interaction", "margin"),
+        )
         rows = tuple(
             (
                 point.predictor,
                 str(point.experts),
                 percent(point.distance.mean, point.distance.error),
+                "" if (apart := point.divided) is None else percent(apart.mean, apart.error),
                 percent(point.same_label.mean, point.same_label.error),
                 _nats(point.interaction),
                 _nats(point.margin),
@@ -161,6 +172,11 @@ def _point(run: Run, name: str, experts: int) -> Point:
     def distance(record: Record, whole: torch.Tensor) -> float:
         return float((predicted(record, name, experts) - whole.exp()).abs().sum() / 2)
 
+    def divided(record: Record, whole: torch.Tensor) -> float:
+        product = log_predicted(record, name, experts)
+        one, other = (torch.softmax(scores / experts, dim=0) for scores in (product, whole))
+        return float((one - other).abs().sum() / 2)
+
     def same_label(record: Record, whole: torch.Tensor) -> float:
         return float(predicted(record, name, experts).argmax() == whole.argmax())
 
@@ -176,6 +192,7 @@ def _point(run: Run, name: str, experts: int) -> Point:
         name,
         experts,
         mean(distance),
+        mean(divided) if smooth else None,
         mean(same_label),
         mean(beyond) if smooth else None,
         mean(margin) if smooth else None,

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.methods import make
+from dpicl_rag.methods import METHODS, make
 from dpicl_rag.methods.base import Method
+from dpicl_research.zeroed_clip import ZeroedProduct
+
+COMPARED_METHODS = (*METHODS, ZeroedProduct.name)
+"""Names of all methods that label: those of the library, and what is here to be compared."""
 
 
 def methods_with(
@@ -15,7 +20,7 @@ def methods_with(
     """Methods by name; those with experts take the settings, the others stay as they are.
 
     Args:
-        names: Keys of ``METHODS``.
+        names: Of ``COMPARED_METHODS``.
         exemplars: Examples of an expert on average; None leaves each method its own number.
         rate: With which an example joins a query; None leaves each method its own.
 
@@ -24,7 +29,7 @@ def methods_with(
     """
     given = {"group_size": exemplars, "rate": rate}
     settings = {name: value for name, value in given.items() if value is not None}
-    return [make(name, **settings) if has_experts(make(name)) else make(name) for name in names]
+    return [_made(name, **settings) if has_experts(_made(name)) else make(name) for name in names]
 
 
 def require_experts(methods: Sequence[Method]) -> None:
@@ -61,3 +66,7 @@ def rate_for(subsets: int, exemplars: int, experts: int) -> float:
             "--experts"
         )
     return subsets * exemplars / experts
+
+
+def _made(name: str, **settings: Any) -> Method:
+    return ZeroedProduct(**settings) if name == ZeroedProduct.name else make(name, **settings)

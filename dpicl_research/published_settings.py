@@ -86,15 +86,13 @@ def _adaptive(
     pool: int,
     tokens: int,
     size: int,
-    *,
-    slack: float,
-    noise: tuple[tuple[float, float, float, int], ...],
+    constants: tuple[tuple[int, float, float, float, float], ...],
 ) -> tuple[Run, ...]:
     found = []
-    for claimed, own in zip((1, 2, 4, 8), noise, strict=True):
-        constants = AdaptiveConstants(*own, slack=slack)
-        multiplier = constants.noises().multiplier
-        found.append(Run(task, claimed, sample, pool, tokens, 1 / size, multiplier, constants))
+    for claimed, (rounds, slack, radius, count, mean) in zip((1, 2, 4, 8), constants, strict=True):
+        own = AdaptiveConstants(radius, mean, count, rounds, slack=slack)
+        multiplier = own.noises().multiplier
+        found.append(Run(task, claimed, sample, pool, tokens, 1 / size, multiplier, own))
     return tuple(found)
 
 
@@ -113,8 +111,12 @@ ADAPTIVE = (
         pool=30_000,
         tokens=100,
         size=120_000,
-        slack=0.2,
-        noise=((10, 1.23, 3, 1), (10, 0.92, 3, 1), (10, 0.71, 3, 1), (10, 0.58, 3, 1)),
+        constants=(
+            (1, 0.1, 10, 3, 1.23),
+            (1, 0.15, 10, 3, 0.92),
+            (1, 0.2, 10, 3, 0.71),
+            (1, 0.2, 10, 3, 0.58),
+        ),
     ),
     *_adaptive(
         "dbpedia",
@@ -122,8 +124,12 @@ ADAPTIVE = (
         pool=3_558,
         tokens=100,
         size=49_999,
-        slack=0.2,
-        noise=((10, 1.54, 3, 1), (10, 1.14, 3, 1), (10, 0.89, 3, 1), (10, 0.73, 3, 1)),
+        constants=(
+            (1, 0.1, 10, 3, 1.54),
+            (1, 0.1, 10, 3, 1.14),
+            (1, 0.2, 10, 3, 0.89),
+            (1, 0.2, 10, 3, 0.73),
+        ),
     ),
     *_adaptive(
         "trec",
@@ -131,8 +137,12 @@ ADAPTIVE = (
         pool=835,
         tokens=15,
         size=5_452,
-        slack=0.25,
-        noise=((17.5, 2.52, 6, 1), (15, 1.95, 5, 1), (10, 1.15, 5, 1), (15, 1.09, 5, 2)),
+        constants=(
+            (1, 0.1, 17.5, 6, 2.52),
+            (1, 0.2, 15, 5, 1.95),
+            (1, 0.15, 10, 5, 1.15),
+            (2, 0.25, 15, 5, 1.09),
+        ),
     ),
     *_adaptive(
         "mitg",
@@ -140,8 +150,12 @@ ADAPTIVE = (
         pool=2_953,
         tokens=80,
         size=2_953,
-        slack=0.2,
-        noise=((15, 1.59, 6, 1), (10, 1.17, 6, 1), (10, 1.12, 6, 2), (10, 0.90, 5, 2)),
+        constants=(
+            (1, 0.3, 15, 6, 1.59),
+            (1, 0.35, 10, 6, 1.17),
+            (2, 0.25, 10, 6, 1.12),
+            (2, 0.2, 10, 5, 0.90),
+        ),
     ),
     *_adaptive(
         "mitd",
@@ -149,12 +163,16 @@ ADAPTIVE = (
         pool=1_561,
         tokens=80,
         size=1_561,
-        slack=0.15,
-        noise=((17.5, 2.57, 6, 1), (17.5, 1.49, 6, 1), (15, 1.07, 6, 1), (15, 0.83, 5, 1)),
+        constants=(
+            (1, 0.15, 17.5, 6, 2.57),
+            (1, 0.15, 17.5, 6, 1.49),
+            (1, 0.3, 15, 6, 1.07),
+            (1, 0.15, 15, 5, 0.83),
+        ),
     ),
 )
-"""Gao et al.: noise of radius, mean and count, and the number of refined means. Lambda is that of
-their code, which has it for one epsilon of each task."""
+"""Gao et al., Tables 13 to 17: at each claimed epsilon T^, lambda, and noise of radius, count and
+mean."""
 
 
 def published_constants(task: str, claimed: float) -> AdaptiveConstants:

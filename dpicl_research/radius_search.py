@@ -245,7 +245,14 @@ def measure(
         exact.append(Extremes(arm.name, epsilon, one.noises.radius, agreeing, apart, told))
         watched = _Watched(one)
         length = settings.text_tokens * settings.per_expert
-        writer = OpenWriter(model, template_of(task), sampler, watched, settings.max_tokens, length)
+        writer = OpenWriter(
+            model,
+            template_of(task, settings.prompts),
+            sampler,
+            watched,
+            settings.max_tokens,
+            length,
+        )
         for seed in range(settings.seeds):
             order = shuffled(f"{seed}/shots", len(names))[: settings.shots]
             for label in [names[i] for i in order]:

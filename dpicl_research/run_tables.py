@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 from dpicl_rag.accounting import Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods.base import Method
-from dpicl_research.approximation import Approximation, approximations
-from dpicl_research.comparison import Line, compare, spent, with_clip, with_rate
+from dpicl_research.approximation import Approximation, approximations, by_rank
+from dpicl_research.comparison import Estimate, Line, compare, spent, with_clip, with_rate
 from dpicl_research.report import Report, Table, percent, side_by_side
 from dpicl_research.scores_folder import Run
 
@@ -39,6 +40,8 @@ class EvaluationReport(Report):
         by_rate: Methods with experts at other sampling rates, as pairs of rate and line.
         spent: Epsilon after some answers with the noise for all, as triples of their number,
             method and epsilon.
+        by_rank: Mean probabilities of an expert's labels, the likeliest first; empty like
+            ``approximation``.
     """
 
     run: Run
@@ -50,6 +53,7 @@ class EvaluationReport(Report):
     by_answers: tuple[tuple[float, Line], ...] = ()
     by_rate: tuple[tuple[float, Line], ...] = ()
     spent: tuple[tuple[int, str, float], ...] = ()
+    by_rank: tuple[Estimate, ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """See `Report`."""
@@ -70,6 +74,7 @@ class EvaluationReport(Report):
             "by_answers": [{"answers": n, **dataclasses.asdict(e)} for n, e in self.by_answers],
             "by_rate": [{"rate": rate, **dataclasses.asdict(e)} for rate, e in self.by_rate],
             "spent": [{"answers": n, "method": m, "epsilon": e} for n, m, e in self.spent],
+            "by_rank": [dataclasses.asdict(estimate) for estimate in self.by_rank],
         }
 
     def tables(self) -> list[Table]:
@@ -85,7 +90,7 @@ class EvaluationReport(Report):
         if self.spent:
             found.append(self._spent())
         if self.approximation:
-            found.append(self._soft_against_hard())
+            found += [self._soft_against_hard(), self._ranks()]
         return found
 
     def heading(self) -> str:
@@ -154,6 +159,11 @@ class EvaluationReport(Report):
         experts = self.approximation[0].experts
         return Table(f"Soft against hard in percent, {experts} experts, no noise", columns, rows)
 
+    def _ranks(self) -> Table:
+        columns = tuple(f"label {rank}" for rank, _ in enumerate(self.by_rank, 1))
+        title = "Probability of an expert's labels in percent, the likeliest first"
+        return Table(title, columns, (tuple(map(_estimate, self.by_rank)),))
+
     def _terms(self) -> str:
         budget = self.budget
         answers = "one answer" if budget.queries == 1 else f"{budget.queries} answers"
@@ -207,10 +217,11 @@ def build_report(
     by_answers = [(n, at(dataclasses.replace(budget, queries=n))) for n in answers]
     by_rate = [(rate, at(budget, partial(with_rate, rate=rate))) for rate in rates]
     costs = {method.name: spent(method, budget, answers) for method in private if answers}
-    try:
+    approximation: tuple[Approximation, ...] = ()
+    ranks: tuple[Estimate, ...] = ()
+    with suppress(KeyError):
         approximation = tuple(approximations(run, experts[-1]))
-    except KeyError:
-        approximation = ()
+        ranks = tuple(by_rank(run, experts[-1]))
     return EvaluationReport(
         run,
         budget,
@@ -225,6 +236,7 @@ def build_report(
             for name, own in costs.items()
             for number, epsilon in zip(answers, own or (), strict=False)
         ),
+        ranks,
     )
 
 

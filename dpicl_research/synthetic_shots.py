@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
@@ -66,6 +66,26 @@ _TEMPLATES = {
     ),
 }
 
+_PUBLISHED_INSTRUCTIONS = {
+    "agnews": "Given a label of news type, generate the chosen type of news accordingly.",
+    "dbpedia": "Given a label of document type, generate the chosen type of document accordingly.",
+    "trec": (
+        "Given a label of answer type, generate a question based on the given answer type "
+        "accordingly."
+    ),
+    "mitg": (
+        "Given a genre for the film, generate a description accordingly and make sure to include "
+        "the given genre in the description."
+    ),
+    "mitd": (
+        "Given a director for the film, generate a description accordingly and make sure to "
+        "include the given director in the description."
+    ),
+}
+# AdaDPSyn, Tables 25 and 26, from Tang et al.; what stands before labels and texts is as ours.
+
+Prompts = Literal["ours", "published"]
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -87,6 +107,7 @@ class Settings:
         per_expert: Examples that an expert reads; not of ``exponential``, which has one.
         adaptive: Constants of the adaptive method, by name.
         radius: Public, of ``adaptive`` and ``difference``.
+        prompts: Instructions in which texts are written: ours, or those of the papers.
     """
 
     task: str
@@ -104,6 +125,7 @@ class Settings:
     per_expert: int = 1
     adaptive: dict[str, Any] | None = None
     radius: float | None = None
+    prompts: Prompts = "ours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +194,7 @@ def shots_of(
         examples_for(task, labels) if arm.epsilon is not None else [],
         labels,
         model=model,
-        template=template_of(task),
+        template=template_of(task, settings.prompts),
         unit_tokens=settings.text_tokens,
         folder=own,
         on_progress=tell,
@@ -237,16 +259,26 @@ def check_prices(task: Task, settings: Settings, rows: Sequence[Arm]) -> None:
     """Plan every private row before the first text is written.
 
     Raises:
-        ConfigurationError: Settings do not fit each other, or cost more than a row's epsilon.
+        ConfigurationError: Settings do not fit each other, or cost more than a row's epsilon; or
+            the papers have no prompt for the task.
     """
+    template_of(task, settings.prompts)
     for arm in rows:
         if arm.epsilon is not None:
             plan_of(task, settings, arm)
 
 
-def template_of(task: Task) -> ExampleTemplate:
-    """The public template of prompts in which texts are written."""
+def template_of(task: Task, prompts: Prompts = "ours") -> ExampleTemplate:
+    """The public template of prompts in which texts are written.
+
+    Raises:
+        ConfigurationError: The papers have no prompt for the task.
+    """
     words = _TEMPLATES.get(task.name, (ExampleTemplate().instruction, "Label:", "Text:"))
+    if prompts == "published":
+        if task.name not in _PUBLISHED_INSTRUCTIONS:
+            raise ConfigurationError(f"{task.name}: AdaDPSyn has no prompt for it")
+        words = (_PUBLISHED_INSTRUCTIONS[task.name], *words[1:])
     return SpanTemplate(*words) if is_extraction(task) else ExampleTemplate(*words)
 
 
@@ -291,7 +323,7 @@ def _without_noise(
     groups = None if settings.per_expert == 1 else settings.experts
     writer = OpenWriter(
         model,
-        template_of(task),
+        template_of(task, settings.prompts),
         poisson(settings.rate, groups),
         NoNoise(settings.candidates),
         settings.max_tokens,

@@ -19,8 +19,15 @@ METHODS = (BITS, ONE, AGGREGATES, TABLES)
 FRESH = "local bits, fresh"
 """Rows perturbed anew for each query; all queries of a seed together have the arm's epsilon."""
 
+REDRAWN = "local bits, redrawn"
+"""Rows drawn anew for each query from one reconstruction of reports, as the paper does it: what is
+drawn from a release costs nothing."""
+
 PUBLISHED = "published"
-"""In place of a rate: the paper's own for the data set."""
+"""In place of a rate: the paper's own for the data set. Groups: those of Table VII."""
+
+CODE = "code"
+"""Groups of the published code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,10 @@ class More:
     """What DP-TabICL has beyond the lines that are always there.
 
     Attributes:
-        groups: Whether aggregates are grouped as the schema has it, or as in Table VII.
+        groups: Whether aggregates are grouped as the schema has it, as in Table VII, or as in the
+            published code.
         rates: Further aggregates on samples: numbers below 1, or ``published``.
+        redrawn: Rows that are drawn anew for each query.
         fresh: Rows that are perturbed anew for each query.
         peers: Private classifiers of diffprivlib.
 
@@ -57,8 +66,9 @@ class More:
         ConfigurationError: A rate is none.
     """
 
-    groups: Literal["ours", "published"] = "ours"
+    groups: Literal["ours", "published", "code"] = "ours"
     rates: tuple[str, ...] = ()
+    redrawn: bool = False
     fresh: bool = False
     peers: bool = False
 
@@ -73,7 +83,12 @@ class More:
     @property
     def of_the_paper(self) -> bool:
         """Whether the data sets must be those of the paper."""
-        return self.groups == PUBLISHED or PUBLISHED in self.rates
+        return self.groups != "ours" or PUBLISHED in self.rates
+
+    @property
+    def own_rows(self) -> list[str]:
+        """Methods that show each query rows of its own."""
+        return [REDRAWN] * self.redrawn + [FRESH] * self.fresh
 
     @staticmethod
     def read(found: Mapping[str, Any]) -> More:
@@ -130,7 +145,7 @@ def arms(epsilons: Sequence[float], ks: Sequence[int], more: More | None = None)
         alone += [Arm(f"naive Bayes, {ONE}", epsilon), Arm(f"naive Bayes, {TABLES}", epsilon)]
         alone += [Arm(name, epsilon) for name in PEERS if wanted.peers]
     shown = [Arm("zero-shot", None, 0), *(Arm("real", None, k) for k in ks)]
-    methods = [*METHODS, *map(sampled, wanted.rates), *([FRESH] if wanted.fresh else [])]
+    methods = [*METHODS, *map(sampled, wanted.rates), *wanted.own_rows]
     shown += [Arm(method, epsilon, k) for method in methods for epsilon in epsilons for k in ks]
     return alone + shown
 

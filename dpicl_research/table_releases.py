@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,16 @@ from dpicl_rag.tabular.schema import Row, Schema, answer, asked
 from dpicl_research.logistic_regression import logistic_regression
 from dpicl_research.paper_protocol import shuffled
 from dpicl_research.private_baselines import peers
-from dpicl_research.published_groups import published_groups
+from dpicl_research.published_groups import CODE_GROUPS, GROUPS, published_groups
 from dpicl_research.published_sampling import published_rate
 from dpicl_research.table_arms import (
     AGGREGATES,
     BITS,
+    CODE,
     FRESH,
     ONE,
     PUBLISHED,
+    REDRAWN,
     TABLES,
     Arm,
     Settings,
@@ -71,18 +74,28 @@ def released(
 
     Returns:
         ``alone``, accuracies without a language model by the keys of arms; ``shots``,
-        demonstrations by arm; and with fresh rows ``fresh``, demonstrations by query and arm.
+        demonstrations by arm; and where queries have rows of their own ``fresh``, demonstrations
+        by query and arm.
     """
     schema, more = task.schema, settings.more
-    grouped_by = published_groups(task.name) if more.groups == PUBLISHED else schema
+    grouped_by = schema
+    if more.groups != "ours":
+        grouped_by = published_groups(task.name, CODE_GROUPS if more.groups == CODE else GROUPS)
     alone = dict(without_noise)
     shots: dict[str, Shots] = {Arm("zero-shot", None, 0).key: []}
+    asking = queries_of(task, settings, seed)
+    fresh: dict[str, dict[str, Shots]] = {str(number): {} for number in asking}
 
     def classified(method: str, epsilon: float, labels: npt.NDArray[np.int64]) -> None:
         alone[Arm(method, epsilon).key] = _share_right(task, labels)
 
     def show(method: str, epsilon: float | None, rows: Sequence[Row]) -> None:
         shots[Arm(method, epsilon, len(rows)).key] = in_words(rows, schema)
+
+    def show_each(method: str, epsilon: float, draw: Callable[[], Sequence[Row]]) -> None:
+        for shown in fresh.values():
+            rows = draw()
+            shown[Arm(method, epsilon, len(rows)).key] = in_words(rows, schema)
 
     order = shuffled(f"{seed}/real", len(task.train))
     for k in settings.ks:
@@ -112,8 +125,12 @@ def released(
                 rate = rate_of(text, task.name)
                 made = release_aggregates(task.train, grouped_by, epsilon, names, rate=rate)
                 show(sampled(text), epsilon, made.rows)
-    fresh = {"fresh": _fresh(task, settings, seed)} if more.fresh else {}
-    return {"alone": alone, "shots": shots, **fresh}
+            if more.redrawn:
+                show_each(REDRAWN, epsilon, partial(bits.rows, k))
+            if more.fresh:
+                each = FreshRows(task.train, schema, epsilon, k=k, queries=len(asking))
+                show_each(FRESH, epsilon, each.for_query)
+    return {"alone": alone, "shots": shots, **({"fresh": fresh} if more.own_rows else {})}
 
 
 def group_by(schema: Schema, k: int) -> tuple[str, ...]:
@@ -144,18 +161,6 @@ def rate_of(text: str, task: str) -> float:
 def in_words(rows: Sequence[Row], schema: Schema) -> Shots:
     """Demonstrations as texts and labels."""
     return [(asked(row, schema), answer(row, schema)) for row in rows]
-
-
-def _fresh(task: TableTask, settings: Settings, seed: int) -> dict[str, dict[str, Shots]]:
-    """Demonstrations of each query, by its number and the keys of arms."""
-    asking = queries_of(task, settings, seed)
-    found: dict[str, dict[str, Shots]] = {str(number): {} for number in asking}
-    for epsilon in settings.epsilons:
-        for k in settings.ks:
-            rows = FreshRows(task.train, task.schema, epsilon, k=k, queries=len(asking))
-            for shown in found.values():
-                shown[Arm(FRESH, epsilon, k).key] = in_words(rows.for_query(), task.schema)
-    return found
 
 
 def _share_right(task: TableTask, labels: npt.NDArray[np.int64]) -> float:

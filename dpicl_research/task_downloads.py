@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
-from dpicl_research.sentiment_files import MOST_ROWS
+from dpicl_research.amazon_reviews import MOST_ROWS
 
 # Identifier on the hub and the arguments of load_dataset.
 _HOMES: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.public_rows import is_task_file, read_rows
-from dpicl_research.sentiment_files import SENTIMENT_TASKS, sentiment_rows
+from dpicl_research.amazon_reviews import amazon_rows
 
 DATA_VARIABLE = "DPICL_RAG_DATA"
 """Environment variable with the folder of the benchmark data."""
@@ -97,7 +97,7 @@ _TEMPLATES = {
         "Answer:",
     ),
     "gsm8k": Template(
-        "Answer the questions with the first digit of the result.\n\n", "Question:", "Answer:"
+        "Answer the grade school math problem with a number.\n\n", "Question:", "Answer:"
     ),
     "sst2": Template("", "Review:", "Sentiment:"),
     "amazon": Template("", "Review:", "Sentiment:"),
@@ -111,7 +111,7 @@ LABELS: Mapping[str, tuple[str, ...]] = {
         *("Company", "School", "Artist", "Athlete", "Politician", "Transportation", "Building"),
         *("Nature", "Village", "Animal", "Plant", "Album", "Film", "Book"),
     ),
-    "gsm8k": tuple("123456789"),
+    "gsm8k": tuple("0123456789"),
     "sst2": ("Negative", "Positive"),
     "amazon": ("Negative", "Positive"),
     "mitg": (),
@@ -251,10 +251,9 @@ def _labelled(row: Row) -> Item:
     return Item(_flat(row["text"]), name, name)
 
 
-def _first_digit(row: Row) -> Item | None:
+def _first_digit(row: Row) -> Item:
     digit = str(row["final"]).lstrip("-")[:1]
-    # A result of zero has no first digit in the papers' sense; the data has one.
-    return Item(_flat(row["question"]), digit, digit) if digit in "123456789" else None
+    return Item(_flat(row["question"]), digit, digit)
 
 
 def _span(row: Row) -> Item | None:
@@ -284,8 +283,8 @@ def _known_rows(name: str) -> tuple[Sequence[Row], Sequence[Row]]:
         from dpicl_research.task_downloads import hub_rows
 
         return hub_rows(name)
-    if name in SENTIMENT_TASKS:
-        return sentiment_rows(name, Path(folder))
+    if name == "amazon":
+        return amazon_rows(Path(folder))
     pool = "pool" if name in {"agnews", "dbpedia"} else "train"
     return (
         read_rows(Path(folder) / f"{name}_{pool}.jsonl.gz"),

@@ -1,8 +1,8 @@
-"""Rows that are perturbed anew for each query: the costly reading of LDP-TabICL.
+"""Rows that are perturbed anew for each query.
 
-Carey et al. 2024 show k perturbed rows to each query. Rows that were reported once
-(`local_privacy`) may be drawn from again as often as one likes. Here a curator, who is trusted,
-draws k of the n private rows in secret for every query, and perturbs these anew.
+LDP-TabICL (Carey et al. 2024) perturbs once: rows that were reported (`local_privacy`) may be drawn
+from again as often as one likes. Here a curator, who is trusted, draws k of the n private rows in
+secret for every query, and perturbs these anew.
 
 **Charge**, for a row that is replaced (n is public then): one query is k reports of a secret
 sample of k in n, and costs ``log(1 + k/n (e^report - 1))`` (Balle, Barthe, Gaboardi 2018, Theorem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -71,6 +71,10 @@ class Writing:
     ] = None
     candidates: Annotated[int, typer.Option(min=1, help="Candidates of noisy sums.")] = 100
     text_tokens: Annotated[int, typer.Option(min=1, help="Texts are cut to this many.")] = 64
+    prompts: Annotated[
+        Literal["ours", "published"],
+        typer.Option(help="Instructions: ours, or of AdaDPSyn's Tables 25 and 26."),
+    ] = "ours"
     model: options.Model = None
 
     def rows(self, methods: str) -> list[Arm]:
@@ -112,6 +116,7 @@ class Writing:
             text_tokens=self.text_tokens,
             adaptive=None if adaptive is None else asdict(adaptive),
             radius=constants.radius,
+            prompts=self.prompts,
         )
 
     def folder(self, out: Path | None, kind: str) -> Path:

@@ -35,8 +35,10 @@ def tabular(
     seeds: Annotated[int, typer.Option(min=1, help="Releases, demonstrations and queries.")] = 5,
     queries: Annotated[int, typer.Option(min=1, help="Queries of a seed and a task.")] = 30,
     groups: Annotated[
-        Literal["ours", "published"],
-        typer.Option(help="Groups of aggregates: of the schema, or of DP-TabICL's Table VII."),
+        Literal["ours", "published", "code"],
+        typer.Option(
+            help="Groups of aggregates: of the schema, of DP-TabICL's Table VII, or of its code."
+        ),
     ] = "ours",
     rate: Annotated[
         str | None,
@@ -46,6 +48,14 @@ def tabular(
             "separated by commas. The folder's sizes.md has them by size.",
         ),
     ] = None,
+    redrawn: Annotated[
+        bool,
+        typer.Option(
+            "--redrawn",
+            help="Also draw rows anew for each query from one reconstruction of the reports, as "
+            "DP-TabICL does; it costs nothing more.",
+        ),
+    ] = False,
     fresh: Annotated[
         bool,
         typer.Option(
@@ -63,9 +73,17 @@ def tabular(
         bool,
         typer.Option(
             "--t-tests",
-            help="Write t-tests.md: demonstrations against private classifiers, over seeds.",
+            help="Write t-tests.md: demonstrations against private classifiers, over seeds, and "
+            "one-tailed over data sets as in DP-TabICL.",
         ),
     ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Folder of another model's run: write models.md, DP-TabICL's Table IV.",
+        ),
+    ] = None,
     model: options.Model = None,
     out: Annotated[
         Path,
@@ -82,12 +100,12 @@ def tabular(
     from dpicl_research import table_labels as evaluation
     from dpicl_research.private_baselines import peer_models
     from dpicl_research.sample_sizes import sizes_by_accuracy
-    from dpicl_research.t_tests import t_table
+    from dpicl_research.t_tests import between_models, over_tasks, t_table
     from dpicl_research.table_arms import More, Settings, arms
     from dpicl_research.table_tasks import load_tables, table_task
 
     rates = () if rate is None else tuple(names(rate))
-    more = More(groups, rates, fresh, peers)
+    more = More(groups, rates, redrawn, fresh, peers)
     if peers:
         peer_models()
     own = (schema, train, test)
@@ -113,5 +131,8 @@ def tabular(
     if rates:
         (out / "sizes.md").write_text(sizes_by_accuracy(out).markdown(), "utf-8")
     if t_tests:
-        (out / "t-tests.md").write_text(t_table(out).markdown(), "utf-8")
+        tests = (t_table(out), over_tasks(out))
+        (out / "t-tests.md").write_text("\n".join(one.markdown() for one in tests), "utf-8")
+    if against is not None:
+        (out / "models.md").write_text(between_models(out, against).markdown(), "utf-8")
     show([report], as_json)

@@ -15,16 +15,18 @@ PAGE = ROOT / "docs" / "papers.md"
 HEADS = ("part", "command", "here", "published", "why they differ")
 
 Row = Mapping[str, str]
-"""Cells by the heads of their columns."""
+"""Cells by the heads of their columns; ``paper`` is the heading above."""
 
 
 def rows_of(text: str) -> list[Row]:
     """The rows of all tables."""
-    found = []
+    found, paper = [], ""
     for line in text.splitlines():
+        if line.startswith("## "):
+            paper = line.removeprefix("## ")
         if line.startswith("|") and not line.startswith(("|---", f"| {HEADS[0]} |")):
             cells = [cell.strip() for cell in line.strip("|").split("|")]
-            found.append(dict(zip(HEADS, cells, strict=True)))
+            found.append({**dict(zip(HEADS, cells, strict=True)), "paper": paper})
     return found
 
 

@@ -16,7 +16,7 @@ from dpicl_rag.tabular.schema import PACKAGED, Schema
 from dpicl_research.tasks import LABELS
 from tests.support.images import an_image
 
-POOL, TEST = 112, 14
+POOL, TEST = 210, 14
 """Rows that play the private ones, and queries: some of each label, whatever the task."""
 
 _SPANS = ("comedy", "horror", "western", "drama")
@@ -27,11 +27,11 @@ _PICTURES = 8  # of a class in each half
 def make_tiny_benchmark(folder: Path) -> Path:
     """Write the files that DPICL_RAG_DATA is to hold; returns their folder."""
     folder.mkdir(parents=True)
-    for name in ("agnews", "dbpedia", "trec", "gsm8k", "mitg", "mitd"):
+    for name in ("agnews", "dbpedia", "trec", "gsm8k", "sst2", "mitg", "mitd"):
         pool = "pool" if name in ("agnews", "dbpedia") else "train"
         _write_lines(folder / f"{name}_{pool}.jsonl.gz", _texts(name, POOL))
         _write_lines(folder / f"{name}_test.jsonl.gz", _texts(name, TEST))
-    _write_sentiments(folder)
+    _write_reviews(folder / "amazon_review_polarity_csv")
     for name in PACKAGED:
         for part, number in (("train", 24), ("test", 8)):
             write_table(folder / f"tab_{name}_{part}.csv.gz", Schema.read(name), number)
@@ -67,7 +67,7 @@ def _texts(name: str, number: int) -> Iterator[Mapping[str, object]]:
     labels: Sequence[str] = LABELS[name]
     for at in range(number):
         if name == "gsm8k":
-            yield {"question": f"{at} and one?", "final": str(at % 9 + 1)}
+            yield {"question": f"{at} and one?", "final": str(at % 10)}
         elif labels:
             yield {"text": f"no {at}", "label": labels[at % len(labels)]}
         else:
@@ -79,16 +79,12 @@ def _write_lines(file: Path, rows: Iterator[Mapping[str, object]]) -> None:
     file.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
 
 
-def _write_sentiments(folder: Path) -> None:
-    """SST-2 and Amazon polarity as their archives unpack."""
-    for kind in ("SST-2", "amazon_review_polarity_csv"):
-        (folder / kind).mkdir()
-    for part, number in (("train", POOL), ("dev", TEST)):
-        rows = "".join(f"fine no {at}\t{at % 2}\n" for at in range(number))
-        (folder / "SST-2" / f"{part}.tsv").write_text(f"sentence\tlabel\n{rows}")
+def _write_reviews(folder: Path) -> None:
+    """Amazon polarity as its archive unpacks."""
+    folder.mkdir()
     for part, number in (("train", POOL), ("test", TEST)):
         rows = "".join(f'"{at % 2 + 1}","fine","no {at}"\n' for at in range(number))
-        (folder / "amazon_review_polarity_csv" / f"{part}.csv").write_text(rows)
+        (folder / f"{part}.csv").write_text(rows)
 
 
 def _write_pictures(file: Path) -> None:

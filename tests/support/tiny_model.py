@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -61,3 +63,11 @@ def build_tiny_model(
             if weight.dim() == 2 and "embed" not in name:
                 weight.mul_(scale if "lm_head" in name else 3.0)
     return TransformersModel(model, tokenizer)
+
+
+def save_tiny_model(folder: Path, seed: int = 1, **overrides: object) -> Path:
+    """Write another such model as Hugging Face folders have one; see `build_tiny_model`."""
+    model = build_tiny_model(seed=seed, **overrides)
+    model._model.save_pretrained(folder)
+    build_tiny_tokenizer().save_pretrained(folder)
+    return folder

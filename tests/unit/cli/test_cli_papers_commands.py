@@ -32,7 +32,7 @@ from tests.support.images import ColourNetwork
 from tests.support.made_up_peers import install_made_up_peers
 from tests.support.papers_page import COMMANDS, collected, commands_of, rows_of
 from tests.support.tiny_benchmark import make_tiny_benchmark, write_photos, write_table
-from tests.support.tiny_model import build_tiny_model
+from tests.support.tiny_model import build_tiny_model, save_tiny_model
 from tests.support.tiny_vision_folders import save_tiny_qwen
 
 TINY: Mapping[str, str] = {
@@ -59,9 +59,14 @@ ALWAYS = (
 """Beginnings of the commands that every run of the tests runs, the first command of each: an
 answer, a whole evaluation, and a program that is no command of ours."""
 
-FEWER = 50
+FEWER = 40
 """Where examples are sampled, so many times fewer of them, at so many times the rate: the prompts
 of a query keep their number."""
+
+SMALL = {
+    **{"num_hidden_layers": 1, "max_position_embeddings": 8192},
+    **{"num_attention_heads": 1, "num_key_value_heads": 1},
+}
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +78,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_photos(folder / "photos")
     with contextlib.redirect_stderr(io.StringIO()):  # a progress bar
         save_tiny_qwen(folder / "my-vlm")
+        save_tiny_model(folder / "my-model", **SMALL)
     lines = [{"text": f"The train leaves at {n}.", "owner": f"o{n}"} for n in range(3)]
     (folder / "mail.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
@@ -81,8 +87,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model() -> TransformersModel:
     """Smaller than the usual one, with a context that holds the longest prompts, a token a byte."""
-    heads = {"num_attention_heads": 1, "num_key_value_heads": 1}
-    return build_tiny_model(num_hidden_layers=1, max_position_embeddings=8192, **heads)
+    return build_tiny_model(**SMALL)
 
 
 @pytest.fixture(autouse=True)
@@ -311,5 +316,5 @@ def test_a_new_row_is_run_too() -> None:
 
 def test_where_examples_are_sampled_prompts_keep_their_number() -> None:
     words = tiny("dpicl-rag evaluate run --experts 4800 --exemplars 4 --rate 0.0041666667")
-    assert after(words, "--experts") == ["96"]
-    assert after(words, "--rate") == ["0.208333335"]
+    assert after(words, "--experts") == ["120"]
+    assert after(words, "--rate") == ["0.166666668"]

@@ -21,7 +21,7 @@ import typer
 from typer.exceptions import TyperException
 
 from dpicl_rag.cli import app
-from dpicl_rag.methods import METHODS
+from dpicl_research.expert_settings import COMPARED_METHODS
 from dpicl_research.synthetic_shots import PUBLISHED
 from dpicl_research.tasks import TASK_NAMES
 from dpicl_research.written_shots import is_writer
@@ -67,7 +67,7 @@ def check(command: str) -> None:
         return
     assert first == "dpicl-rag"
     name, given = parsed(words)
-    known = (*METHODS, "all", PUBLISHED)
+    known = (*COMPARED_METHODS, "all", PUBLISHED)
     named = given.get("methods") or given.get("method") or ""
     for method in [] if name == "local" else named.split(","):  # a choice, which is checked above
         assert not method or method in known or is_writer(method), method

@@ -59,7 +59,10 @@ def test_without_interaction_the_product_less_the_prior_is_the_prompt_itself():
         assert exact.distance.mean == pytest.approx(0, abs=1e-12)
         assert exact.interaction.mean == pytest.approx(0, abs=1e-9)
         assert exact.same_label.mean == 1.0
-    # The plain product counts the prior n times: that is an interaction of n - 1 priors.
+        assert exact.divided.mean == pytest.approx(0, abs=1e-12)
+    # The plain product counts the prior n times: that is an interaction of n - 1 priors, and what
+    # is divided by n stays apart.
+    assert found["soft", 8].divided.mean > found["soft", 2].divided.mean > 0.05
     plain = [found["soft", n].interaction.mean for n in EXPERTS]
     assert plain == pytest.approx([plain[1] * (n - 1) for n in EXPERTS])
     assert found["soft", 1].distance.mean == pytest.approx(0, abs=1e-12)
@@ -74,6 +77,14 @@ def test_a_bounded_interaction_is_outgrown_and_one_that_keeps_step_is_not():
     for n in EXPERTS[1:]:
         assert bounded["soft with prior", n].interaction.mean == pytest.approx(1.5)
         assert keeping["soft with prior", n].interaction.mean == pytest.approx(1.5 * n)
+    # Theorem 3.4: divided by n, a bounded interaction vanishes, and one that grows with n stays.
+    apart = [
+        [of["soft with prior", n].divided.mean for n in EXPERTS[1:]] for of in (bounded, keeping)
+    ]
+    assert apart[0][0] > 2 * apart[0][-1]
+    assert apart[1][-1] > 0.8 * apart[1][0]
+    for n in EXPERTS[1:]:
+        assert bounded["soft with prior", n].divided.mean <= distance_allowed(1.5 / n)
     assert bounded["soft with prior", 8].distance.mean < 0.1
     assert keeping["soft with prior", 8].distance.mean > 0.5
 

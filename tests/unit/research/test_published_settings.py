@@ -11,6 +11,7 @@ from dpicl_rag.accounting import (
     gaussian_multiplier,
 )
 from dpicl_research.published_settings import ADAPTIVE, FEW_SHOT
+from tests.support.published_figures import PAPERS
 
 TRUE_FEW_SHOT = {
     "agnews": (0.97, 1.79, 3.82, 7.99),
@@ -44,6 +45,17 @@ POOL, SAMPLE = 357, 20
 
 def show(*words):
     print(*words)  # noqa: T201 - the tables, with pytest -s
+
+
+TABLES = {"agnews": 13, "dbpedia": 14, "trec": 15, "mitg": 16, "mitd": 17}
+"""AdaDPSyn's tables of constants."""
+
+
+@pytest.mark.parametrize("run", ADAPTIVE, ids=lambda run: f"{run.task} {run.claimed:g}")
+def test_constants_are_those_of_the_paper_at_each_epsilon(run):
+    table = PAPERS["AdaDPSyn"][f"Table {TABLES[run.task]}"]
+    own = [getattr(run.constants, name) for name in table.columns]
+    assert own == list(table.rows[f"ε={run.claimed:g}"])
 
 
 def test_few_shot_costs_what_the_table_says():

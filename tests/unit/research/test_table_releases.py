@@ -11,17 +11,28 @@ import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
-from dpicl_rag.tabular.schema import Schema
+from dpicl_rag.tabular.schema import PACKAGED, Schema
 from dpicl_research import table_labels, table_releases
 from dpicl_research.private_baselines import PEERS, peer_models, peers
 from dpicl_research.sample_sizes import sizes_by_accuracy
-from dpicl_research.t_tests import compared, comparisons, t_table
-from dpicl_research.table_arms import AGGREGATES, FRESH, Arm, More, Settings, arms, sampled
+from dpicl_research.t_tests import between_models, compared, comparisons, over_tasks, t_table
+from dpicl_research.table_arms import (
+    AGGREGATES,
+    BITS,
+    FRESH,
+    REDRAWN,
+    Arm,
+    More,
+    Settings,
+    arms,
+    sampled,
+)
 from dpicl_research.table_labels import read_report
 from dpicl_research.table_releases import queries_of, rate_of, released
 from dpicl_research.table_tasks import TableTask
 from tests.support.made_up_peers import install_made_up_peers
 from tests.support.private_rows import BASE, SCHEMA
+from tests.support.published_figures import PAPERS
 from tests.support.tiny_model import build_tiny_model
 
 TRAIN = [BASE[0]] * 30 + [BASE[1]] * 20 + [BASE[2]] * 10
@@ -54,7 +65,7 @@ def diffprivlib(monkeypatch):
     install_made_up_peers(monkeypatch)
 
 
-MORE = More(groups="published", rates=("published", "0.5"), fresh=True, peers=True)
+MORE = More("published", ("published", "0.5"), redrawn=True, fresh=True, peers=True)
 
 
 @pytest.mark.heavy
@@ -62,7 +73,7 @@ def test_every_line_of_the_paper_s_own_is_there(run, tmp_path, diffprivlib):
     report = run(CAR, MORE)
     assert [line.arm for line in report.lines] == arms((2.0,), (2,), MORE)
     by_method = {line.arm.method: line for line in report.lines}
-    new = {sampled("published"), sampled("0.5"), FRESH, *PEERS}
+    new = {sampled("published"), sampled("0.5"), REDRAWN, FRESH, *PEERS}
     assert new <= set(by_method)
     for method in new:
         assert by_method[method].seeds == 2
@@ -88,6 +99,23 @@ def test_fresh_rows_are_others_for_each_query():
     key = Arm(FRESH, 1.0, 4).key
     assert all(len(shown[key]) == 4 for shown in made["fresh"].values())
     assert key not in made["shots"]
+
+
+def test_rows_are_redrawn_from_one_reconstruction(monkeypatch):
+    """A row's reports leave once, however many queries are shown rows."""
+    reports = []
+    real = table_releases.bits_from_reports
+
+    def told_of(sent, *given):
+        reports.append(list(sent))
+        return real(reports[-1], *given)
+
+    monkeypatch.setattr(table_releases, "bits_from_reports", told_of)
+    made = released(TASK, Settings("m", (1.0,), (4,), 9, 1, {}, More(redrawn=True)), 0, {})
+    assert [len(sent) for sent in reports] == [len(TRAIN)]
+    shown = [tuple(map(tuple, one[Arm(REDRAWN, 1.0, 4).key])) for one in made["fresh"].values()]
+    assert {len(rows) for rows in shown} == {4}
+    assert len(set(shown)) > 1
 
 
 def test_the_budget_of_fresh_rows_is_shared_by_all_queries(monkeypatch):
@@ -152,6 +180,66 @@ def test_t_tests_are_scipy_s():
     paired = compared("people", arm, none, own, beside)
     right = ttest_rel(list(own.values()), three)
     assert (paired.t, paired.p, paired.paired) == (right.statistic, right.pvalue, True)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A run's folder with given accuracies, by data set and arm."""
+
+    def keep(name, model, epsilons, shares):
+        folder = tmp_path / name
+        folder.mkdir()
+        tasks = list(dict.fromkeys(task for task, _ in shares))
+        more = {"groups": "ours", "rates": [], "fresh": False, "peers": True}
+        settings = {"model": model, "epsilons": epsilons, "ks": [1], "tasks": tasks, "more": more}
+        (folder / "settings.json").write_text(json.dumps(settings))
+        lines = [
+            {
+                "task": one,
+                "seed": 0,
+                "alone": {a.key: s for (t, a), s in shares.items() if t == one},
+            }
+            for one in tasks
+        ]
+        (folder / "shots.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return folder
+
+    return keep
+
+
+def test_the_paper_s_own_test_gives_what_it_prints(kept):
+    """Section V-F1 from Table II: k = 1 and epsilon = 1 against each baseline, over all sets."""
+    published, printed = PAPERS["DP-TabICL"]["Table II"], PAPERS["DP-TabICL"]["Section V-F1"]
+    baselines = dict(zip(PEERS, ("GNB", "LR"), strict=True))
+    shares = {}
+    for name in PACKAGED:
+        shown = name.capitalize()
+        shares[name, Arm(BITS, 1.0, 1)] = published.value(f"{shown} LDP k=1", "1")
+        for peer, baseline in baselines.items():
+            shares[name, Arm(peer, 1.0)] = published.value(f"{shown} {baseline}", "1")
+    table = over_tasks(kept("run", "a", [1.0], shares))
+    found = {row[3]: (round(float(row[5]), 2), row[6]) for row in table.rows}
+    row = "p, one-tailed, k=1, ε=1"
+    assert found == {p: (printed.value(row, b), "8") for p, b in baselines.items()}
+
+
+def test_two_models_are_compared_over_epsilons(kept):
+    sizes, epsilons = ("Table II", "Table XII"), ("1", "5", "10", "25", "50")
+    figures = [PAPERS["DP-TabICL"][name].rows["Heart LDP k=1"][:5] for name in sizes]
+    folders = [
+        kept(
+            name,
+            name,
+            [float(one) for one in epsilons],
+            {("heart", Arm(BITS, float(e), 1)): s for e, s in zip(epsilons, own, strict=True)},
+        )
+        for name, own in zip("ab", figures, strict=True)
+    ]
+    table = between_models(*folders)
+    assert table.columns == ("demonstrations", "k", "heart")
+    assert table.rows == ((BITS, "1", f"{ttest_rel(*figures).pvalue:.3g}"),)
+    with pytest.raises(ConfigurationError, match="the same model"):
+        between_models(folders[0], folders[0])
 
 
 def test_seeds_that_are_all_the_same_have_no_t():
