@@ -83,8 +83,9 @@ def publish(
         llm: Answers, at its own settings but epsilon and delta, and books in its ledger.
         documents: As in ``PrivateContextLLM.answer``; a survey needs a corpus.
         into: The folder; made where there is none.
-        requests: Answers, counts, tallies, surveys and summaries; those without a kind are of that
-            which their question tells. Public: choose them without looking at the documents.
+        requests: Answers, counts, tallies, columns, surveys and summaries; those without a kind
+            are of that which their question tells. Public: choose them without looking at the
+            documents.
         epsilon: All items together are (epsilon, delta)-DP for every unit.
         delta: See ``epsilon``.
         weights: Of the share of each request in the budget; equal ones by default. Public.
@@ -168,7 +169,7 @@ def _own_ledger(
     delta: float,
 ) -> Iterator[Ledger]:
     """A ledger for a model that has none. It knows what units spend, so it goes at the end."""
-    answers = sum(request.kind in ("answer", "summary") for request in requests)
+    answers = sum(map(_has_thresholds, requests))
     with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as own:
         own.set_budget(
             corpus=llm.booked_under(documents),
@@ -177,6 +178,12 @@ def _own_ledger(
             answers=max(1, answers),
         )
         yield own
+
+
+def _has_thresholds(request: Request) -> bool:
+    return request.kind in ("answer", "summary") or (
+        request.kind == "column" and not request.labels
+    )
 
 
 def _require_left(plan: PublicationPlan, files: ReleaseFolder) -> None:

@@ -21,6 +21,7 @@ from dpicl_rag.knowledge.bundle import ABOUT, Bundle
 from dpicl_rag.requests import Kind, Request
 from dpicl_rag.results import PrivateAnswer, PrivateLabel, cost_of
 from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of, whole_of
+from dpicl_rag.surveys.column_counts import count_column, plan_of_column
 from dpicl_rag.surveys.remembered_counts import published_count
 from dpicl_rag.surveys.summaries import plan_of_summary, summarise_units
 from dpicl_rag.surveys.survey_results import (
@@ -178,6 +179,7 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "label": _under_terms(draw_label),
     "count": _under_terms(count_units),
     "tally": _under_terms(tally_units),
+    "column": _under_terms(count_column),
     "survey": _under_terms(survey_units),
     "summary": _under_terms(summarise_units),
     "person": _about_one,
@@ -187,9 +189,10 @@ _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "label": _under_terms(plan_of_label),
     "count": _under_terms(plan_of_count),
     "tally": _under_terms(plan_of_tally),
+    "column": _under_terms(plan_of_column),
     "survey": _under_terms(plan_of_survey),
     "summary": _under_terms(plan_of_summary),
     "person": lambda request, documents, run: (_FREE, None),
 }
-COUNTING = frozenset({"count", "tally", "survey", "summary"})
+COUNTING = frozenset({"count", "tally", "column", "survey", "summary"})
 """Kinds that are about all units."""

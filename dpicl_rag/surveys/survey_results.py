@@ -154,6 +154,37 @@ class PrivateTally:
 
 
 @dataclass(frozen=True, slots=True)
+class PrivateColumn(PrivateTally):
+    """About how many units have each value of a metadata column.
+
+    Attributes:
+        smallest: Values that fewer units have are hardly ever listed; None where a public list has
+            all values that are counted.
+    """
+
+    kind: ClassVar = "column"
+
+    smallest: int | None = None
+
+    @property
+    def text(self) -> str:
+        """A sentence in the question's language, the most frequent value first, and `notes`."""
+        ordered = sorted(self.counts.items(), key=lambda one: -one[1].units)
+        told = [prose_for(self.question).counts("named", ordered)] if ordered else []
+        return " ".join([*told, *self.notes])
+
+    @property
+    def notes(self) -> list[str]:
+        """Which values are not listed."""
+        rarer = prose_for(self.question).number
+        return [] if self.smallest is None else [rarer("rarer", self.smallest)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its numbers, for JSON."""
+        return {**PrivateTally.as_dict(self), "smallest": self.smallest}
+
+
+@dataclass(frozen=True, slots=True)
 class SurveyedTheme:
     """A theme of a survey.
 
@@ -384,7 +415,7 @@ class Counted:
     @property
     def noise_of_sum(self) -> DiscreteGaussian:
         """Noise on the sum of all counts."""
-        return DiscreteGaussian(math.sqrt(len(self.noisy)) * self.noise.sigma)
+        return DiscreteGaussian(math.sqrt(max(1, len(self.noisy))) * self.noise.sigma)
 
     @property
     def cost(self) -> tuple[float, float, float, bool]:
