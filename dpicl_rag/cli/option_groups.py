@@ -96,6 +96,13 @@ class Source(Place):
 
 
 @dataclass(frozen=True)
+class AskedSource(Source):
+    """The same, of which a question that a bundle answers needs no corpus."""
+
+    corpus: options.CorpusOrNone = ""
+
+
+@dataclass(frozen=True)
 class Units(Place):
     """All units of a corpus, or those near enough to a question."""
 

@@ -108,6 +108,16 @@ CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help=_CORPUS)]
 CorpusName = Annotated[
     str, typer.Option("--corpus", metavar="NAME", envvar="DPICL_RAG_CORPUS", help=_CORPUS)
 ]
+CorpusOrNone = Annotated[
+    str,
+    typer.Option(
+        "--corpus",
+        metavar="NAME",
+        envvar="DPICL_RAG_CORPUS",
+        show_default=False,
+        help=f"{_CORPUS} Not needed for what a bundle has (--published).",
+    ),
+]
 AnyCorpus = Annotated[
     str | None, typer.Option("--corpus", metavar="NAME", help=f"Of one corpus. {_CORPUS}")
 ]

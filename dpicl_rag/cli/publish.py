@@ -67,8 +67,8 @@ class Wanted:
         typer.Option(
             min=0,
             metavar="N",
-            help="Also the N newest remembered answers, which cost nothing more. Their questions "
-            "become public.",
+            help="Also the N remembered answers that were asked for most often, which cost nothing "
+            "more. Their questions become public.",
         ),
     ] = 0
     records: Annotated[
@@ -193,7 +193,7 @@ def _beside(corpus: str, wanted: Wanted, answering: option_groups.Answering) -> 
         caller = None if answering.shared else answering.caller or ""
         with data_folder.open_answers(answering.ledger) as answers:
             scope = MemoryScope(corpus, caller, part_of(None))
-            found += remembered_items(answers.newest(scope, wanted.remembered))
+            found += remembered_items(answers.most_asked(scope, wanted.remembered))
     if wanted.records is not None:
         found.append(records_item(Synthesis.read(wanted.records / RECORDS_FILE)))
     return found

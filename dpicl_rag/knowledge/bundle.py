@@ -204,6 +204,17 @@ class Bundle:
         near = [item for item in self.nearest(question) if item.kind == "answer"]
         return [f"Question: {item.asked}\nAnswer: {item.text}" for item in near]
 
+    @property
+    def records(self) -> PublishedItem | None:
+        """The synthetic records in it, if there are any."""
+        return next((one for one in self.items if one.kind == "records"), None)
+
+    def records_near(self, question: str, most: int) -> list[str]:
+        """Synthetic records near to a question, the nearest first; they are public."""
+        texts = self._record_texts
+        rows = nearest_rows(question, self._record_rows, self._model, -1.0) if texts else []
+        return [texts[at] for at in rows[:most]]
+
     @cached_property
     def _telling(self) -> list[PublishedItem]:
         """Items that answer a question: not records, nor what documents do not support."""
@@ -227,6 +238,14 @@ class Bundle:
     def _rows(self) -> npt.NDArray[np.float32]:
         asked = [item.asked for item in self._telling]
         return np.asarray(self._model.embed(asked, query=True), dtype=np.float32)
+
+    @property
+    def _record_texts(self) -> list[str]:
+        return [one["text"] for one in self.records.numbers["records"]] if self.records else []
+
+    @cached_property
+    def _record_rows(self) -> npt.NDArray[np.float32]:
+        return np.asarray(self._model.embed(self._record_texts), dtype=np.float32)
 
 
 _HEAD = ("corpus", "unit", "epsilon", "delta", "rho", "adjacency", "published", "release")

@@ -29,6 +29,7 @@ from dpicl_rag.surveys.survey_results import (
     PrivateSummary,
     PrivateSurvey,
     PrivateTally,
+    SurveyedUnits,
 )
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
 from dpicl_rag.surveys.tallies import count_units, plan_of_count, plan_of_tally, tally_units
@@ -94,7 +95,7 @@ def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStr
         return begin_answer(request, documents, run)
     found = _released(request, documents, run, asked)
     answer = _in_words(found, kind, run.booked_under(corpus_name_of(documents)))
-    return ready_stream(answer, request.question or "", run.model.tokenizer)
+    return ready_stream(answer, request.question or asked or "", run.model.tokenizer)
 
 
 def planned(request: Request, documents: Documents, run: PrivateRun) -> Planned:
@@ -118,7 +119,7 @@ def _released(request: Request, documents: Documents, run: PrivateRun, asked: st
             return begin_answer(said, documents, run).whole()
     else:
         found = _RELEASES[kind](request, documents, run)
-    if isinstance(found, PrivateSurvey | PrivateSummary) and found.question is None:
+    if isinstance(found, SurveyedUnits) and found.question is None:
         return replace(found, question=asked)  # of whole documents, and told in its language
     return found
 

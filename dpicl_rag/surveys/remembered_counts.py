@@ -63,6 +63,7 @@ def remembered_or_released(
     if not request.fresh and (entry := memory.same_count(asked, form)):
         found, least = _read(entry, kind), epsilon_to_rho(config.epsilon, config.delta)
         if enough(found) if enough else found.rho >= least * (1 - _ROUNDING):
+            memory.count_asked(entry)
             return _free(found)
     released = release()
     numbers = TypeAdapter(kind).dump_json(released).decode()

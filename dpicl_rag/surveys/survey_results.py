@@ -198,10 +198,15 @@ class SurveyedTheme:
     words: Mapping[str, Estimate]
     units: Estimate
 
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
-class PrivateSurvey:
-    """Themes of the units of a corpus.
+class SurveyedUnits:
+    """Themes of the units of a corpus, as a survey or a summary has them.
 
     Attributes:
         question: What they were asked, if anything.
@@ -209,13 +214,11 @@ class PrivateSurvey:
         others: How many units are of none of them.
         total: About how many units there are.
         smallest: Words that fewer units are near to were hardly ever shown.
-        epsilon: The survey is (epsilon, delta)-DP for every privacy unit.
+        epsilon: It is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
-        rho: zCDP rho that it cost every unit.
+        rho: zCDP rho that it cost any unit at most.
         from_memory: Whether it was released before; it is free then.
     """
-
-    kind: ClassVar = "survey"
 
     question: str | None
     themes: tuple[SurveyedTheme, ...]
@@ -227,6 +230,40 @@ class PrivateSurvey:
     rho: float
     from_memory: bool = False
 
+    def told(self, most: int) -> list[tuple[str, Estimate]]:
+        """Themes that prose lists, with their units.
+
+        Those that may be of no unit at all, by their intervals, are left out.
+
+        Args:
+            most: How many.
+        """
+        return [(one.title, one.units) for one in self.themes if one.units.low > 0][:most]
+
+    def _numbers(self, text: str, themes: list[dict[str, Any]]) -> dict[str, Any]:
+        """Numbers of themes, and of all units, for JSON."""
+        return {
+            "text": text,
+            "themes": themes,
+            "others": asdict(self.others),
+            "total": asdict(self.total),
+            "smallest": self.smallest,
+            "from_memory": self.from_memory,
+            **cost_of(self),
+        }
+
+    def _bars(self, title: str) -> str:
+        counts = {theme.title: theme.units for theme in self.themes[:LISTED]}
+        rows = privacy_rows(self.epsilon, self.delta, self.rho)
+        return notebook_bars(title, {**counts, "others": self.others}, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateSurvey(SurveyedUnits):
+    """A survey: themes of the units of a corpus, with their shares."""
+
+    kind: ClassVar = "survey"
+
     @property
     def shares(self) -> dict[str, Share]:
         """The part of each theme in all units."""
@@ -234,11 +271,11 @@ class PrivateSurvey:
 
     @property
     def text(self) -> str:
-        """Sentences in the question's language, the theme of most units first."""
+        """Sentences in the question's language, the theme of most units first; see ``told``."""
         prose = prose_for(self.question)
-        listed = [(one.name, one.units) for one in self.themes[:LISTED]]
+        listed = self.told(LISTED)
         told = [prose.counts("about", listed, self.total, self.others)]
-        if (smaller := len(self.themes) - LISTED) > 0:
+        if (smaller := len(self.themes) - len(listed)) > 0:
             told.append(prose.number("smaller", smaller))
         return " ".join([*told, prose.number("smallest", self.smallest)])
 
@@ -246,12 +283,10 @@ class PrivateSurvey:
         """Its numbers, for JSON."""
         shares = self.shares
         themes = [{**asdict(one), "share": asdict(shares[one.name])} for one in self.themes]
-        return _with_whole(self, themes)
+        return self._numbers(self.text, themes)
 
     def _repr_html_(self) -> str:
-        counts = {theme.name: theme.units for theme in self.themes[:LISTED]}
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(self.question or "", {**counts, "others": self.others}, rows)
+        return self._bars(self.question or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,32 +312,12 @@ _TITLE = 3  # words of a title
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateSummary:
-    """A summary of the units of a corpus: themes with shares, and what units of the largest say.
-
-    Attributes:
-        question: What was asked, if anything.
-        themes: The theme of most units first.
-        others: How many units are of none of them.
-        total: About how many units there are.
-        smallest: Words that fewer units are near to were hardly ever shown.
-        epsilon: The summary is (epsilon, delta)-DP for every privacy unit.
-        delta: See ``epsilon``.
-        rho: zCDP rho that it cost any unit at most.
-        from_memory: Whether it was released before; it is free then.
-    """
+class PrivateSummary(SurveyedUnits):
+    """A summary: themes of the units of a corpus with shares, and what units of the largest say."""
 
     kind: ClassVar = "summary"
 
-    question: str | None
     themes: tuple[SummarisedTheme, ...]
-    others: Estimate
-    total: Estimate
-    smallest: int
-    epsilon: float
-    delta: float
-    rho: float
-    from_memory: bool = False
 
     @property
     def shares(self) -> list[Share]:
@@ -311,14 +326,9 @@ class PrivateSummary:
 
     @property
     def text(self) -> str:
-        """Sentences in the question's language, the theme of most units first.
-
-        Themes that may be of no unit at all, by their intervals, are left out.
-        """
+        """Sentences in the question's language, the theme of most units first; see ``told``."""
         prose = prose_for(self.question)
-        seen = [one for one in self.themes if one.units.low > 0]
-        listed = [(one.title, one.units) for one in seen[:_SUMMARISED]]
-        told = [prose.counts("about", listed, self.total, self.others)]
+        told = [prose.counts("about", self.told(_SUMMARISED), self.total, self.others)]
         told += [f"{one.sentence}." for one in self.themes if one.sentence]
         return " ".join([*told, prose.number("smallest", self.smallest)])
 
@@ -326,27 +336,10 @@ class PrivateSummary:
         """Its numbers, for JSON."""
         each = zip(self.themes, self.shares, strict=True)
         themes = [{"title": one.title, **asdict(one), "share": asdict(own)} for one, own in each]
-        return _with_whole(self, themes)
+        return self._numbers(self.text, themes)
 
     def _repr_html_(self) -> str:
-        counts = {theme.title: theme.units for theme in self.themes[:LISTED]}
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(self.text, {**counts, "others": self.others}, rows)
-
-
-def _with_whole(
-    found: PrivateSurvey | PrivateSummary, themes: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """Numbers of themes, and of all units, for JSON."""
-    return {
-        "text": found.text,
-        "themes": themes,
-        "others": asdict(found.others),
-        "total": asdict(found.total),
-        "smallest": found.smallest,
-        "from_memory": found.from_memory,
-        **cost_of(found),
-    }
+        return self._bars(self.text)
 
 
 _SUMMARISED = 8  # themes that a summary tells in words
