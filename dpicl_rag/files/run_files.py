@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from dpicl_rag.errors import ConfigurationError, DPICLError
@@ -48,6 +51,32 @@ def alone_in(folder: Path, busy: str, beginnings: Sequence[str] = ()) -> Iterato
         raise
     finally:
         lock.release()
+
+
+@contextmanager
+def scratch_folder(what: str) -> Iterator[Path]:
+    """A private folder that goes with the block. What a killed process left goes with the next.
+
+    Args:
+        what: Is done there; folders of the same are looked for.
+    """
+    from filelock import FileLock, Timeout
+
+    name, place = f"dpicl-rag-{what}-", Path(gettempdir())
+    for left in (one for one in place.glob(f"{name}*") if one.is_dir()):
+        with suppress(OSError, Timeout), FileLock(f"{left}.lock", timeout=0, mode=0o600):
+            shutil.rmtree(left)
+            Path(f"{left}.lock").unlink()
+    folder = place / f"{name}{secrets.token_hex(16)}"
+    # Held before there is a folder, so that nobody takes it for one that was left.
+    with FileLock(f"{folder}.lock", mode=0o600):
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # some systems keep a file that is open
+                Path(f"{folder}.lock").unlink()
 
 
 def _take_away(made: Sequence[Path], nothing: Set[str]) -> None:

@@ -12,8 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -136,6 +138,20 @@ class Bundle:
             changes=tuple(head["changes"]),
             embedder=embedder,
         )
+
+    @staticmethod
+    def packed(folder: str | Path) -> bytes:
+        """The files of a bundle in one ZIP archive, each as it was published.
+
+        Raises:
+            KnowledgeError: As of ``open``.
+        """
+        Bundle.open(folder)
+        place, content = Path(folder), BytesIO()
+        with ZipFile(content, "w", ZIP_DEFLATED) as archive:
+            for file in (MANIFEST, *(one["file"] for one in _manifest(place)["items"])):
+                archive.write(place / file, file)
+        return content.getvalue()
 
     def write(self, folder: Path, files: Sequence[str]) -> None:
         """Write the manifest, by which the items that are in the folder become the bundle.

@@ -14,13 +14,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pydantic import TypeAdapter
 
 from dpicl_rag.accounting import DELTA
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.files.run_files import alone_in
+from dpicl_rag.files.run_files import alone_in, scratch_folder
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.knowledge.bundle import MANIFEST, Bundle, PublishedItem
 from dpicl_rag.language_models.base import Progress
@@ -168,9 +167,12 @@ def _own_ledger(
     epsilon: float,
     delta: float,
 ) -> Iterator[Ledger]:
-    """A ledger for a model that has none. It knows what units spend, so it goes at the end."""
+    """A ledger for a model that has none. It knows what units spend, so it goes at the end.
+
+    That of a run that was killed goes with the next one.
+    """
     answers = sum(map(_has_thresholds, requests))
-    with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as own:
+    with scratch_folder("publication") as folder, Ledger(folder / "ledger.sqlite") as own:
         own.set_budget(
             corpus=llm.booked_under(documents),
             epsilon=epsilon,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -49,6 +50,7 @@ def create_app(
     uploads: Uploads | None = None,
     auditor: Auditor | None = None,
     syncs: RegularSyncs | None = None,
+    published: Path | None = None,
     origins: Sequence[str] = (),
 ) -> FastAPI:
     """The server. Its parts are ``app.state.parts``.
@@ -61,6 +63,7 @@ def create_app(
         uploads: Where owners' uploads go; None takes none.
         auditor: Runs owners' audits; None runs none.
         syncs: Bring the corpora up to date; None leaves that to others.
+        published: Folder of the bundles that owners publish; None publishes none.
         origins: Other sites whose pages may ask from a browser, with a key.
     """
     admission = Admission(limits or ServerLimits())
@@ -74,6 +77,7 @@ def create_app(
         auditor=auditor,
         tool_sessions=ToolSessions(Tools(service, admission)),
         syncs=syncs,
+        published=published,
     )
     app = FastAPI(
         title="dpicl-rag",

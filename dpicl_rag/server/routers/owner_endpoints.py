@@ -96,6 +96,7 @@ def overview(parts: Using, owner: Owning) -> dict[str, Any]:
         "most_bytes": None if uploads is None else uploads.most_bytes,
         "upload_epsilon": None if uploads is None else uploads.config.epsilon,
         "audits": parts.auditor is not None,
+        "publications": parts.published is not None,
         "job": None if job is None else job.view(),
     }
 

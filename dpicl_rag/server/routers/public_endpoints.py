@@ -23,6 +23,7 @@ _SCRIPTS = (
         "navigation",
         "notes",
         "owner",
+        "publish",
         "shared",
         "turn",
         "upload",
