@@ -1,4 +1,4 @@
-"""Bundles that owners publish over HTTP: the price first, then the job, and the folder as a file."""
+"""Bundles that owners publish over HTTP: the price first, then the job, and the bundle."""
 
 from __future__ import annotations
 
