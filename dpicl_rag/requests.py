@@ -146,6 +146,13 @@ class Request(BaseModel):
         out = {*CONVERSATION} - {*FIELDS[kind]} if kind else set()
         return cls.of(kind, **{name: one for name, one in fields.items() if name not in out})
 
+    @classmethod
+    def of_column(cls, given: str) -> Self:
+        """A request for the counts of a column: ``status=open,closed``, or ``status`` alone."""
+        name, _, values = given.partition("=")
+        labels = tuple(one.strip() for one in values.split(",") if one.strip())
+        return cls.of("column", column=name.strip(), labels=labels)
+
     def settled(self) -> Request:
         """The same with its kind: as it is given, or by its fields and the words of its question.
 

@@ -97,41 +97,35 @@ def ask(
             raise ConfigurationError("the question is empty")
         request = Request.of(kind, question=question, **asking).settled()
         bundle = data_folder.open_bundle(published, source.embedder)
-        asks = answering.reader is None and not (plan or as_json or quiet)
+        near: Callable[[int], Sequence[str]] | None = None  # synthetic records
+        lacks = ""
         if bundle is not None and not (plan or asking.get("fresh")):
             from dpicl_rag.surveys.remembered_counts import published_item
 
             if (item := published_item(bundle, request)) is not None:
                 _print_published(question, item, bundle, as_json=as_json)
                 return
-            if not source.corpus and bundle.records is not None and request.kind == "answer":
-                answering = replace(answering, model=chosen_model(answering.model, asks=asks))
-                _ask_synthetic(
-                    question=question,
-                    nearest=partial(bundle.records_near, question),
-                    source=source,
-                    cost={"epsilon": bundle.records.epsilon, "delta": bundle.records.delta},
-                    settings=settings,
-                    answering=answering,
-                    as_json=as_json,
-                    quiet=quiet,
-                )
-                return
+            lacks = f"{published} does not have this; "
             if source.corpus:
                 console.note(f"{published}: does not have this; the documents are asked")
-        if not source.corpus:
-            lacks = "" if bundle is None else f"{published} does not have this; "
+            elif (item := bundle.records) is not None and request.kind == "answer":
+                near = partial(bundle.records_near, question)
+                cost = {"epsilon": item.epsilon, "delta": item.delta}
+        if near is None and not source.corpus:
             raise typer.BadParameter(f"{lacks}name the corpus that is asked", param_hint="--corpus")
-        opened = stack.enter_context(opened_corpus(source, quiet))
+        if near is None:
+            opened = stack.enter_context(opened_corpus(source, quiet))
+            if (origin := opened.synthetic) is not None:
+                near = partial(_nearest_records, opened, question)
+                cost = {"epsilon": origin.epsilon, "delta": origin.delta, "run": origin.run}
+        asks = answering.reader is None and not (plan or as_json or quiet)
         answering = replace(answering, model=chosen_model(answering.model, asks=asks))
-        if (origin := opened.synthetic) is not None:
-            from dpicl_rag.synthesis.public_records import nearest_records
-
+        if near is not None:
             _ask_synthetic(
                 question=question,
-                nearest=partial(nearest_records, opened, question),
+                nearest=near,
                 source=source,
-                cost={"epsilon": origin.epsilon, "delta": origin.delta, "run": origin.run},
+                cost=cost,
                 settings=settings,
                 answering=answering,
                 as_json=as_json,
@@ -267,6 +261,12 @@ def _print_plan(
     with planning_model(config, answering.reader, name, answering) as llm:
         numbers = {"kind": request.kind} if as_json else None
         print_plan(llm.plan(documents, request), as_json=as_json, kind=numbers)
+
+
+def _nearest_records(opened: Corpus | ChromaCollection, question: str, most: int) -> list[str]:
+    from dpicl_rag.knowledge import PublicDocuments
+
+    return PublicDocuments(opened, most=most, least=-1.0).recall(question)
 
 
 def _ask_synthetic(

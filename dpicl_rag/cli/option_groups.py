@@ -97,7 +97,7 @@ class Source(Place):
 
 @dataclass(frozen=True)
 class AskedSource(Source):
-    """The same, of which a question that a bundle answers needs no corpus."""
+    """The same; a question that a bundle answers needs no corpus."""
 
     corpus: options.CorpusOrNone = ""
 

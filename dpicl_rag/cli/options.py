@@ -111,11 +111,7 @@ CorpusName = Annotated[
 CorpusOrNone = Annotated[
     str,
     typer.Option(
-        "--corpus",
-        metavar="NAME",
-        envvar="DPICL_RAG_CORPUS",
-        show_default=False,
-        help=f"{_CORPUS} Not needed for what a bundle has (--published).",
+        "--corpus", metavar="NAME", envvar="DPICL_RAG_CORPUS", show_default="", help=_CORPUS
     ),
 ]
 AnyCorpus = Annotated[

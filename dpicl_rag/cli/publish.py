@@ -86,7 +86,7 @@ class Wanted:
         asked = dict.fromkeys((*(self.question or ()), *lines))
         found = [Request.of("survey")] if self.survey else []
         found += [Request.of("tally", by=self.tally_by, **_split(one)) for one in self.tally or ()]
-        found += [Request.of("column", **_column(one)) for one in self.column or ()]
+        found += [Request.of_column(one) for one in self.column or ()]
         found += [Request.of("count", question=one) for one in self.count or ()]
         return found + [Request.of(None, question=one) for one in asked]
 
@@ -206,20 +206,10 @@ def _split(given: str) -> dict[str, object]:
         BadParameter: There are fewer than two labels.
     """
     question, _, labels = given.rpartition("=")
-    found = _names(labels)
+    found = tuple(one.strip() for one in labels.split(",") if one.strip())
     if len(set(found)) < 2:
         raise typer.BadParameter("give QUESTION=A,B with two labels or more", param_hint="--tally")
     return {"question": question.strip(), "labels": found}
-
-
-def _column(given: str) -> dict[str, object]:
-    """The column, and the values of it that are counted, if they are named."""
-    name, _, values = given.partition("=")
-    return {"column": name.strip(), "labels": _names(values)}
-
-
-def _names(given: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in given.split(",") if one.strip())
 
 
 def _lines(file: Path) -> list[str]:

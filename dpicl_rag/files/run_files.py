@@ -55,21 +55,17 @@ def alone_in(folder: Path, busy: str, beginnings: Sequence[str] = ()) -> Iterato
 
 @contextmanager
 def scratch_folder(what: str) -> Iterator[Path]:
-    """A private folder that goes with the block. What a killed process left goes with the next.
-
-    Args:
-        what: Is done there; folders of the same are looked for.
-    """
+    """A private folder that goes with the block; one that a killed process left goes before it."""
     from filelock import FileLock, Timeout
 
-    name, place = f"dpicl-rag-{what}-", Path(gettempdir())
+    place, name = Path(gettempdir()), f"dpicl-rag-{what}-"
     for left in (one for one in place.glob(f"{name}*") if one.is_dir()):
-        with suppress(OSError, Timeout), FileLock(f"{left}.lock", timeout=0, mode=0o600):
+        with suppress(OSError, Timeout), FileLock(f"{left}.lock", timeout=0):
             shutil.rmtree(left)
             Path(f"{left}.lock").unlink()
     folder = place / f"{name}{secrets.token_hex(16)}"
-    # Held before there is a folder, so that nobody takes it for one that was left.
-    with FileLock(f"{folder}.lock", mode=0o600):
+    # Held before there is a folder: nobody takes it for one that was left.
+    with FileLock(f"{folder}.lock"):
         folder.mkdir(mode=0o700)
         try:
             yield folder

@@ -211,20 +211,16 @@ class AnswerFile:
         Of the same question to several callers, or in several forms, the newest answer stands, and
         how often it was asked is their sum.
         """
-        whole = "whole AND numbers = '' GROUP BY words"
-        return self._entries(
-            scope, f"{whole} ORDER BY SUM(asked) DESC, MAX(released) DESC, id DESC LIMIT ?", most
-        )
+        order = "ORDER BY SUM(asked) DESC, MAX(released) DESC, id DESC LIMIT ?"
+        return self._entries(scope, f"whole AND numbers = '' GROUP BY words {order}", most)
 
     def count_asked(self, number: int) -> None:
         """Note that a question was answered from an entry; where that fails, it is not noted."""
-        statement = "UPDATE entry SET asked = asked + 1 WHERE id = ?"
 
         def write(connection: sqlite3.Connection) -> None:
-            connection.execute(statement, (number,))
+            connection.execute("UPDATE entry SET asked = asked + 1 WHERE id = ?", (number,))
 
-        # The answer is there: no question fails or waits for this.
-        self._file.now().try_write(write)
+        self._file.now().try_write(write)  # no question fails or waits for this
 
     def find(self, scope: MemoryScope, words: str, form: str) -> Entry | None:
         """The whole answer to the same question: the operator's own, or else the newest."""

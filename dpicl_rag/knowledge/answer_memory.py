@@ -167,10 +167,7 @@ class AnswerMemory:
         return self._file.find_count(self._seen, same_words(_text(question)), form)
 
     def count_asked(self, entry: Entry) -> None:
-        """Note that a question was answered from an entry.
-
-        That follows from the question and from what was released, and so tells nothing private.
-        """
+        """Note that a question was answered from an entry; see `AnswerFile.count_asked`."""
         self._file.count_asked(entry.id)
 
     def nearest(self, question: str) -> list[Entry]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -141,16 +141,12 @@ class Bundle:
 
     @staticmethod
     def packed(folder: str | Path) -> bytes:
-        """The files of a bundle in one ZIP archive, each as it was published.
-
-        Raises:
-            KnowledgeError: As of ``open``.
-        """
+        """The files of a bundle in one ZIP archive; errors are those of ``open``."""
         Bundle.open(folder)
-        place, content = Path(folder), BytesIO()
-        with ZipFile(content, "w", ZIP_DEFLATED) as archive:
-            for file in (MANIFEST, *(one["file"] for one in _manifest(place)["items"])):
-                archive.write(place / file, file)
+        content = BytesIO()
+        with ZipFile(content, "w") as archive:
+            for file in (MANIFEST, *(one["file"] for one in _manifest(Path(folder))["items"])):
+                archive.write(Path(folder) / file, file)
         return content.getvalue()
 
     def write(self, folder: Path, files: Sequence[str]) -> None:
@@ -227,9 +223,10 @@ class Bundle:
 
     def records_near(self, question: str, most: int) -> list[str]:
         """Synthetic records near to a question, the nearest first; they are public."""
-        texts = self._record_texts
-        rows = nearest_rows(question, self._record_rows, self._model, -1.0) if texts else []
-        return [texts[at] for at in rows[:most]]
+        texts = [one["text"] for one in self.records.numbers["records"]] if self.records else []
+        rows = np.asarray(self._model.embed(texts), dtype=np.float32) if texts else None
+        near = [] if rows is None else nearest_rows(question, rows, self._model, -1.0)
+        return [texts[at] for at in near[:most]]
 
     @cached_property
     def _telling(self) -> list[PublishedItem]:
@@ -254,14 +251,6 @@ class Bundle:
     def _rows(self) -> npt.NDArray[np.float32]:
         asked = [item.asked for item in self._telling]
         return np.asarray(self._model.embed(asked, query=True), dtype=np.float32)
-
-    @property
-    def _record_texts(self) -> list[str]:
-        return [one["text"] for one in self.records.numbers["records"]] if self.records else []
-
-    @cached_property
-    def _record_rows(self) -> npt.NDArray[np.float32]:
-        return np.asarray(self._model.embed(self._record_texts), dtype=np.float32)
 
 
 _HEAD = ("corpus", "unit", "epsilon", "delta", "rho", "adjacency", "published", "release")

@@ -165,13 +165,7 @@ class Agreement:
 
 
 def bounded(own: Sequence[str], most: int, randomness: Randomness) -> list[str]:
-    """Keys of one unit, each once and no more than count: every choice of them is as likely.
-
-    Args:
-        own: Its keys. Private.
-        most: How many count.
-        randomness: Where the unit's coins come from.
-    """
+    """Keys of one unit, each once and no more than count: every choice of them is as likely."""
     left = list(dict.fromkeys(own))
     if len(left) <= most:
         return left

@@ -167,11 +167,11 @@ def _own_ledger(
     epsilon: float,
     delta: float,
 ) -> Iterator[Ledger]:
-    """A ledger for a model that has none. It knows what units spend, so it goes at the end.
-
-    That of a run that was killed goes with the next one.
-    """
-    answers = sum(map(_has_thresholds, requests))
+    """A ledger for a model that has none. It knows what units spend, so it goes at the end."""
+    answers = sum(
+        one.kind in ("answer", "summary") or (one.kind == "column" and not one.labels)
+        for one in requests
+    )
     with scratch_folder("publication") as folder, Ledger(folder / "ledger.sqlite") as own:
         own.set_budget(
             corpus=llm.booked_under(documents),
@@ -180,12 +180,6 @@ def _own_ledger(
             answers=max(1, answers),
         )
         yield own
-
-
-def _has_thresholds(request: Request) -> bool:
-    return request.kind in ("answer", "summary") or (
-        request.kind == "column" and not request.labels
-    )
 
 
 def _require_left(plan: PublicationPlan, files: ReleaseFolder) -> None:

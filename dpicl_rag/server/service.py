@@ -241,19 +241,8 @@ class Service:
         own = MemoryScope(name, caller.name or "", part_of(None), caller.id or "")
         return self._answer_file(self._memory).newest(own, most)
 
-    def most_asked(self, name: str, caller: Caller, most: int) -> list[Entry]:
-        """Answers released to this caller of a corpus, those first that were asked most often."""
-        if self._memory is None or not self._memory.exists():
-            return []
-        own = MemoryScope(name, caller.name or "", part_of(None), caller.id or "")
-        return self._answer_file(self._memory).most_asked(own, most)
-
     def publisher(self, name: str, caller: Caller) -> tuple[PrivateContextLLM, Any]:
-        """What publishes a corpus, and its units.
-
-        Raises:
-            Refusal: There is nothing but a bundle of it.
-        """
+        """What publishes a corpus, and its units; a Refusal where a bundle is all that there is."""
         served = self.counted_corpus(name, caller)
         if isinstance(served.documents, Bundle):
             raise Refusal(400, "no documents are here to publish", param="corpus")

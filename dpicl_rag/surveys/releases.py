@@ -21,7 +21,6 @@ from dpicl_rag.knowledge.bundle import ABOUT, Bundle
 from dpicl_rag.requests import Kind, Request
 from dpicl_rag.results import PrivateAnswer, PrivateLabel, cost_of
 from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of, whole_of
-from dpicl_rag.surveys.column_counts import count_column, plan_of_column
 from dpicl_rag.surveys.remembered_counts import published_count
 from dpicl_rag.surveys.summaries import plan_of_summary, summarise_units
 from dpicl_rag.surveys.survey_results import (
@@ -32,7 +31,14 @@ from dpicl_rag.surveys.survey_results import (
     SurveyedUnits,
 )
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
-from dpicl_rag.surveys.tallies import count_units, plan_of_count, plan_of_tally, tally_units
+from dpicl_rag.surveys.tallies import (
+    count_column,
+    count_units,
+    plan_of_column,
+    plan_of_count,
+    plan_of_tally,
+    tally_units,
+)
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from dpicl_rag.languages.prose import Prose, prose_for
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.rehearsal import Labelling, Reading
-from dpicl_rag.results import Estimate, Share, cost_of, notebook_table, privacy_rows
+from dpicl_rag.results import Estimate, Paid, Share, cost_of, notebook_table, privacy_rows
 
 LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""
@@ -71,8 +71,7 @@ class PrivateCount:
         return {"text": self.text, "yes": asdict(self.yes), "read_right": rates, **beside}
 
     def _repr_html_(self) -> str:
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(self.question, {"yes": self.yes}, rows)
+        return notebook_bars(self.question, {"yes": self.yes}, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +148,7 @@ class PrivateTally:
         }
 
     def _repr_html_(self) -> str:
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(self.question, self.counts, rows)
+        return notebook_bars(self.question, self.counts, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +166,13 @@ class PrivateColumn(PrivateTally):
 
     @property
     def text(self) -> str:
-        """A sentence in the question's language, the most frequent value first, and `notes`."""
+        """A sentence in the question's language, the most frequent value first."""
+        prose = prose_for(self.question)
         ordered = sorted(self.counts.items(), key=lambda one: -one[1].units)
-        told = [prose_for(self.question).counts("named", ordered)] if ordered else []
-        return " ".join([*told, *self.notes])
-
-    @property
-    def notes(self) -> list[str]:
-        """Which values are not listed."""
-        rarer = prose_for(self.question).number
-        return [] if self.smallest is None else [rarer("rarer", self.smallest)]
+        told = [prose.counts("named", ordered)] if ordered else []
+        return " ".join(
+            told if self.smallest is None else [*told, prose.number("rarer", self.smallest)]
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
@@ -254,8 +249,7 @@ class SurveyedUnits:
 
     def _bars(self, title: str) -> str:
         counts = {theme.title: theme.units for theme in self.themes[:LISTED]}
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(title, {**counts, "others": self.others}, rows)
+        return notebook_bars(title, {**counts, "others": self.others}, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,16 +341,15 @@ _SUMMARISED = 8  # themes that a summary tells in words
 _WIDTH = 240  # pixels of the longest interval
 
 
-def notebook_bars(
-    title: str, counts: Mapping[str, Estimate], privacy: Iterable[tuple[str, str]]
-) -> str:
+def notebook_bars(title: str, counts: Mapping[str, Estimate], found: Paid) -> str:
     """HTML of bars, the longest first, and of what they cost.
 
     Args:
         title: Over them.
         counts: By label.
-        privacy: Name and value of public numbers.
+        found: What they cost.
     """
+    privacy = privacy_rows(found.epsilon, found.delta, found.rho)
     longest = max(1, max((count.high for count in counts.values()), default=1))
     rows = []
     for label, count in sorted(counts.items(), key=lambda one: -one[1].units):

@@ -166,15 +166,11 @@ def ordinary_answer(
             f"corpus {source.name!r} is private, and an ordinary answer would give it away; use "
             "PrivateContextLLM, or synthesise a corpus from it"
         )
-    passages = nearest_records(source, question, records)
+    # The nearest first, as no ranks are hidden here; a retriever of private units hides them.
+    passages = PublicDocuments(source, most=records, least=-1.0).recall(question)
     return greedy_answer(
         model, template or PromptTemplate(), question, passages, max_tokens=max_tokens, stop=stop
     )
-
-
-def nearest_records(source: Corpus | ChromaCollection, question: str, most: int) -> list[str]:
-    """Records near to a question, the nearest first: a search of private units hides ranks."""
-    return PublicDocuments(source, most=most, least=-1.0).recall(question)
 
 
 _QUESTION = "Is this a complete and plausible record? Answer Yes or No."

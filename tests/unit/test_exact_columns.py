@@ -147,8 +147,8 @@ def test_values_that_nobody_gave_are_paid_for(unit, most):
     ("fields", "settings", "why"),
     [
         ({}, {}, "name the column"),
-        ({"column": "letter", "labels": ("a", "a")}, {}, "stands there twice"),
-        ({"column": "letter", "labels": ("a",), "most": 2}, {}, "more values than are counted"),
+        ({"column": "letter", "labels": ("a", "a")}, {}, "each value once"),
+        ({"column": "letter", "labels": ("a",), "most": 2}, {}, "no fewer than a unit may have"),
         ({"column": "letter"}, {"agreement": "off"}, "by a threshold"),
         ({"column": "letter"}, {"accounting": "individual"}, "all units of a column pay"),
     ],

@@ -11,20 +11,12 @@ export function show({ publications, corpora }) {
 
 const lines = (id) => byId(id).value.split("\n").map((line) => line.trim()).filter(Boolean);
 
-/** A column, and the values of it that are counted: "status=open,closed". */
-function column(line) {
-  const [name, ...values] = line.split("=");
-  const named = values.join("=").split(",").map((one) => one.trim()).filter(Boolean);
-  return { name: name.trim(), values: named };
-}
-
 const asked = () => ({
   corpus: byId("published").value,
   epsilon: Number(byId("publish-epsilon").value),
   survey: byId("publish-survey").checked,
   questions: lines("publish-questions"),
-  columns: lines("publish-columns").map(column),
-  remembered: Number(byId("publish-remembered").value || 0),
+  columns: lines("publish-columns"),
   again: byId("publish-again").checked,
 });
 

@@ -9,7 +9,6 @@ from dpicl_rag.server.routers import (
     account_endpoints,
     owner_endpoints,
     public_endpoints,
-    publication_endpoints,
     question_endpoints,
     upload_endpoints,
 )
@@ -18,7 +17,6 @@ ROUTERS: list[APIRouter] = [
     question_endpoints.router,
     account_endpoints.router,
     owner_endpoints.router,
-    publication_endpoints.router,
     upload_endpoints.router,
     public_endpoints.router,
 ]

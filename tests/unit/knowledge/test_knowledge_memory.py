@@ -10,6 +10,7 @@ import threading
 import warnings
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -338,7 +339,7 @@ def test_a_file_that_was_lent_stays_open(path):
 
 
 def test_the_most_asked_come_first_each_question_once(path):
-    with closing(AnswerFile(path)) as answers:
+    with closing(AnswerFile(path, clock=count(1).__next__)) as answers:
         for caller in ("ann", "bob"):
             with AnswerMemory(answers, "mail", caller=caller) as memory:
                 memory.remember("Rare?", "rare")

@@ -17,7 +17,7 @@ BODY = {
     "corpus": "notes",
     "epsilon": 4.0,
     "survey": False,
-    "columns": [{"name": "status", "values": ["open", "closed"]}, {"name": "status", "values": []}],
+    "columns": ["status=open,closed", "status"],
 }
 NOTES = [
     Document(f"The canteen opens at noon. {n}", f"unit-{n}", {"status": "open"}) for n in range(60)
@@ -43,7 +43,7 @@ def test_the_price_is_told_before_anything_is_paid(publishing):
 
 
 def test_a_bundle_is_published_once_and_can_be_taken(publishing, tmp_path):
-    two = {**BODY, "columns": [BODY["columns"][0], {"name": "owner", "values": ["ann"]}]}
+    two = {**BODY, "columns": ["status = open, closed", "owner=ann"]}
     plan = publishing.client.post(f"{PATH}/plan", json=two).json()
     assert publishing.client.get(f"{PATH}/notes").json()["error"]["code"] == "no_bundle"
     assert publishing.client.post(PATH, json=two).status_code == 202
@@ -59,7 +59,7 @@ def test_a_bundle_is_published_once_and_can_be_taken(publishing, tmp_path):
     assert taken == Bundle.open(tmp_path / "published" / "notes")
     assert taken.find("How many have each status?").text.startswith("About ")
     assert publishing.client.post(PATH, json={**two, "again": True}).status_code == 202
-    assert ended(publishing)["result"]["release"] == 2
+    assert ended(publishing)["state"] == "done"
     assert spent(publishing) == [pytest.approx(2 * plan["rho"])]
 
 
@@ -72,7 +72,7 @@ def test_a_bundle_is_published_once_and_can_be_taken(publishing, tmp_path):
         ({"epsilon": "NaN"}, 400),
         ({"columns": []}, 400),
         ({"questions": [""]}, 400),
-        ({"remembered": -1}, 400),
+        ({"columns": ["=open"]}, 400),
         ({"folder": "/"}, 400),
     ],
 )
