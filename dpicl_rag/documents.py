@@ -180,7 +180,11 @@ def unit_of(id: object, metadata: Mapping[str, object], field: str) -> str | Non
         The unit, or None where the record has no value for the field. NaN is none: it is how
         tables hand over a missing value.
     """
-    value = id if field == "document" else metadata.get(field)
+    return field_text(id if field == "document" else metadata.get(field))
+
+
+def field_text(value: object) -> str | None:
+    """The value of a field as text; None where it is none, as NaN is in tables."""
     if value is None or (isinstance(value, float) and isnan(value)):
         return None
     try:

@@ -24,7 +24,7 @@ from dpicl_rag.configuration import MethodName
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.languages.request_kinds import asked_for, labels_in
 
-Kind = Literal["answer", "label", "count", "tally", "survey", "summary", "person"]
+Kind = Literal["answer", "label", "count", "tally", "column", "survey", "summary", "person"]
 """What is asked for. About one person nothing is: a fixed sentence says so, and is free."""
 
 ReadBy = Literal["model", "vectors"]
@@ -66,6 +66,12 @@ class Request(BaseModel):
         (),
         description="Answers that are counted or chosen among. Public: choose them without "
         "looking at the documents.",
+    )
+    column: str | None = Field(
+        None,
+        min_length=1,
+        description="The metadata column whose values are counted. Of public ``labels``, or of all "
+        "values that enough units have.",
     )
     method: SkipValidation[MethodName | None] = Field(
         None,
@@ -118,7 +124,7 @@ class Request(BaseModel):
         return self
 
     @classmethod
-    def of(cls, kind: Kind | None, **fields: Any) -> Request:
+    def of(cls, kind: Kind | None, **fields: Any) -> Self:
         """A request of a kind, or of that which its question tells.
 
         Raises:
@@ -131,7 +137,7 @@ class Request(BaseModel):
             raise ConfigurationError(_validate.sentence_of(error, cls.model_fields)) from None
 
     @classmethod
-    def in_conversation(cls, kind: Kind | None, **fields: Any) -> Request:
+    def in_conversation(cls, kind: Kind | None, **fields: Any) -> Self:
         """The same, but what a client sends with every question is left out where it has no place.
 
         Raises:
@@ -139,6 +145,13 @@ class Request(BaseModel):
         """
         out = {*CONVERSATION} - {*FIELDS[kind]} if kind else set()
         return cls.of(kind, **{name: one for name, one in fields.items() if name not in out})
+
+    @classmethod
+    def of_column(cls, given: str) -> Self:
+        """A request for the counts of a column: ``status=open,closed``, or ``status`` alone."""
+        name, _, values = given.partition("=")
+        labels = tuple(one.strip() for one in values.split(",") if one.strip())
+        return cls.of("column", column=name.strip(), labels=labels)
 
     def settled(self) -> Request:
         """The same with its kind: as it is given, or by its fields and the words of its question.
@@ -150,6 +163,8 @@ class Request(BaseModel):
         Raises:
             ConfigurationError: A field was given that this kind does not have.
         """
+        if self.column is not None or self.kind == "column":
+            return self._of_column()
         if self.kind == "tally" and not self.labels:
             return self.model_copy(update={"labels": labels_in(self.question or "")})
         if self.kind is not None:
@@ -171,8 +186,17 @@ class Request(BaseModel):
         """The kind that fields settle, whatever is asked; None where they are those of several."""
         if "labels" in given:
             return "label" if "method" in given else "tally"
-        kinds = [kind for kind, fields in FIELDS.items() if given and given <= {*fields}]
+        others = {kind: fields for kind, fields in FIELDS.items() if kind != "column"}
+        kinds = [kind for kind, fields in others.items() if given and given <= {*fields}]
         return kinds[0] if len(kinds) == 1 else None
+
+    def _of_column(self) -> Self:
+        """The same with a question, by which its answer is found again."""
+        if self.column is None:
+            raise ConfigurationError("name the column whose values are counted (column=...)")
+        given = {name: getattr(self, name) for name in self.model_fields_set - {"kind"}}
+        asked = self.question or f"How many have each {self.column}?"
+        return type(self).in_conversation("column", **{**given, "question": asked})
 
     @property
     def read_by(self) -> ReadBy:
@@ -195,6 +219,7 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "label": ("question", "labels", "method"),
     "count": ("question", "turns", "sample", "anyway", "fresh"),
     "tally": ("question", "turns", "labels", "most", "by", "sample", "anyway", "fresh"),
+    "column": ("question", "column", "labels", "most", "fresh"),
     "summary": ("question", "turns", "vocabulary", "fresh"),
     "survey": ("question", "turns", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
     "person": ("question", "turns", "system", "max_tokens", "stop", "fresh"),

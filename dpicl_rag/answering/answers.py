@@ -120,6 +120,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
     if memory is not None and not fresh and (entry := memory.same(question, form)):
         tokenizer, most = model.tokenizer, config.max_tokens
         parts = () if entry.edited else memory.parts(question, form)
+        memory.count_asked(entry)
         return released_before(entry.answer, question, corpus, tokenizer, most, polish, parts)
     known = [] if isinstance(model, NoWriter) else run.knowledge.recall(question)
     informed = model.digest(known, asked.allowance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from dpicl_rag.knowledge import Bundle, PublishedItem
     from dpicl_rag.results import PrivateAnswer
     from dpicl_rag.retrieval.search import Search
-    from dpicl_rag.retrieval.stored_record import SyntheticOrigin
     from dpicl_rag.stores.chroma import ChromaCollection
 
 _RELEASED = "interrupted; what was released is paid for"
@@ -59,7 +58,7 @@ _UNSUPPORTED = "not supported by the documents: what the model says by itself"
 @option_groups.expanded
 def ask(
     question: options.QuestionArgument,
-    source: option_groups.Source,
+    source: option_groups.AskedSource,
     settings: option_groups.AnswerOptions,
     answering: option_groups.Answering,
     reading: option_groups.ReadingOptions,
@@ -98,20 +97,35 @@ def ask(
             raise ConfigurationError("the question is empty")
         request = Request.of(kind, question=question, **asking).settled()
         bundle = data_folder.open_bundle(published, source.embedder)
+        near: Callable[[int], Sequence[str]] | None = None  # synthetic records
+        lacks = ""
         if bundle is not None and not (plan or asking.get("fresh")):
-            if (item := _published_item(bundle, request)) is not None:
+            from dpicl_rag.surveys.remembered_counts import published_item
+
+            if (item := published_item(bundle, request)) is not None:
                 _print_published(question, item, bundle, as_json=as_json)
                 return
-            console.note(f"{published}: does not have this; the documents are asked")
-        opened = stack.enter_context(opened_corpus(source, quiet))
+            lacks = f"{published} does not have this; "
+            if source.corpus:
+                console.note(f"{published}: does not have this; the documents are asked")
+            elif (item := bundle.records) is not None and request.kind == "answer":
+                near = partial(bundle.records_near, question)
+                cost = {"epsilon": item.epsilon, "delta": item.delta}
+        if near is None and not source.corpus:
+            raise typer.BadParameter(f"{lacks}name the corpus that is asked", param_hint="--corpus")
+        if near is None:
+            opened = stack.enter_context(opened_corpus(source, quiet))
+            if (origin := opened.synthetic) is not None:
+                near = partial(_nearest_records, opened, question)
+                cost = {"epsilon": origin.epsilon, "delta": origin.delta, "run": origin.run}
         asks = answering.reader is None and not (plan or as_json or quiet)
         answering = replace(answering, model=chosen_model(answering.model, asks=asks))
-        if opened.synthetic is not None:
+        if near is not None:
             _ask_synthetic(
                 question=question,
-                opened=opened,
-                origin=opened.synthetic,
+                nearest=near,
                 source=source,
+                cost=cost,
                 settings=settings,
                 answering=answering,
                 as_json=as_json,
@@ -249,11 +263,17 @@ def _print_plan(
         print_plan(llm.plan(documents, request), as_json=as_json, kind=numbers)
 
 
+def _nearest_records(opened: Corpus | ChromaCollection, question: str, most: int) -> list[str]:
+    from dpicl_rag.knowledge import PublicDocuments
+
+    return PublicDocuments(opened, most=most, least=-1.0).recall(question)
+
+
 def _ask_synthetic(
     question: str,
-    opened: Corpus | ChromaCollection,
-    origin: SyntheticOrigin,
+    nearest: Callable[[int], Sequence[str]],
     source: option_groups.Source,
+    cost: Mapping[str, Any],
     settings: option_groups.AnswerOptions,
     answering: option_groups.Answering,
     *,
@@ -261,44 +281,30 @@ def _ask_synthetic(
     quiet: bool,
 ) -> None:
     """Answer by ordinary RAG: nothing is charged, remembered or drawn."""
+    from dpicl_rag.answering.prompt_rows import greedy_answer
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.prompts import PromptTemplate
-    from dpicl_rag.synthesis.public_records import RECORDS, ordinary_answer
+    from dpicl_rag.synthesis.public_records import RECORDS
 
     with data_folder.spread_model(answering.model, answering.workers) as named:
         with console.status("Loading the language model", quiet=quiet):
             model = load_language_model(named)
         tell_toy(model)
         with console.status("Reading the synthetic records", quiet=quiet):
-            text = ordinary_answer(
-                source=opened,
-                question=question,
-                model=model,
-                template=PromptTemplate(answer_prefix=answering.prefix),
-                records=source.top_k or source.units or RECORDS,
-                max_tokens=PrivacyConfig.create(**settings).max_tokens,
-            )
+            most = PrivacyConfig.create(**settings).max_tokens
+            template = PromptTemplate(answer_prefix=answering.prefix)
+            records = nearest(source.top_k or source.units or RECORDS)
+            text = greedy_answer(model, template, question, records, max_tokens=most)
     if as_json:
-        synthetic = {"epsilon": origin.epsilon, "delta": origin.delta, "run": origin.run}
         free = {"epsilon": 0.0, "delta": 0.0, "rho": 0.0}
-        console.write_json({"answer": text, **free, "synthetic": synthetic})
+        console.write_json({"answer": text, **free, "synthetic": dict(cost)})
         return
     console.stdout().print(console.printable(text), soft_wrap=True)
     line = (
-        f"from synthetic records, written once for epsilon {origin.epsilon:g}, delta "
-        f"{origin.delta:g}: an ordinary answer, at no cost"
+        f"from synthetic records, written once for epsilon {cost['epsilon']:g}, delta "
+        f"{cost['delta']:g}: an ordinary answer, at no cost"
     )
     console.stdout().print(line, style="dim", soft_wrap=True)
-
-
-def _published_item(bundle: Bundle, request: Request) -> PublishedItem | None:
-    """What a bundle has of it; of other labels or words it has nothing."""
-    from dpicl_rag.knowledge.bundle import ABOUT
-    from dpicl_rag.surveys.remembered_counts import published_count
-
-    item = bundle.find(request.question or ABOUT, request.kind or "answer")
-    counted = request.kind not in ("answer", "person")
-    return None if counted and published_count(bundle, request) is None else item
 
 
 def _print_published(question: str, item: PublishedItem, bundle: Bundle, *, as_json: bool) -> None:

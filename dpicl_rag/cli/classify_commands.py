@@ -21,7 +21,7 @@ _RELEASED = "interrupted; what was released is paid for"
 @option_groups.expanded
 def classify(
     question: options.QuestionArgument,
-    source: option_groups.SourceOrHead,
+    source: option_groups.AskedSource,
     label: options.Labels | None = None,
     *,
     settings: option_groups.SettingOptions,

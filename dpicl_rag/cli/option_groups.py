@@ -96,10 +96,10 @@ class Source(Place):
 
 
 @dataclass(frozen=True)
-class SourceOrHead(Source):
-    """The units of a corpus, or a released label head in its place."""
+class AskedSource(Source):
+    """The same; what a bundle or a label head answers needs no corpus."""
 
-    corpus: options.CorpusName = ""
+    corpus: options.CorpusOrNone = ""
 
 
 @dataclass(frozen=True)

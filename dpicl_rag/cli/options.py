@@ -103,6 +103,7 @@ def _named(name: str, metavar: str, help: str, variable: str | None = None, **mo
 _CORPUS = "Name of the corpus, or chroma:FOLDER-OR-URL#COLLECTION."
 CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help=_CORPUS)]
 CorpusName = Annotated[str, _named("--corpus", "NAME", _CORPUS, "CORPUS")]
+CorpusOrNone = Annotated[str, _named("--corpus", "NAME", _CORPUS, "CORPUS", show_default="")]
 AnyCorpus = Annotated[str | None, _named("--corpus", "NAME", f"Of one corpus. {_CORPUS}")]
 QuestionArgument = Annotated[str, typer.Argument(help="The question. It is public.")]
 QuestionOption = Annotated[str, typer.Option("--question", help="The question. It is public.")]

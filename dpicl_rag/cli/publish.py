@@ -53,13 +53,22 @@ class Wanted:
         ReadBy,
         typer.Option("--tally-by", help="What reads units for it: the model, or stored vectors."),
     ] = "vectors"
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="NAME[=A,B,...]",
+            help="Count the units that have each of these values in a metadata column, or each "
+            "value that enough of them have. A unit has one.",
+        ),
+    ] = None
     remembered: Annotated[
         int,
         typer.Option(
             min=0,
             metavar="N",
-            help="Also the N newest remembered answers, which cost nothing more. Their questions "
-            "become public.",
+            help="Also the N remembered answers that were asked for most often, which cost nothing "
+            "more. Their questions become public.",
         ),
     ] = 0
     records: Annotated[
@@ -77,6 +86,7 @@ class Wanted:
         asked = dict.fromkeys((*(self.question or ()), *lines))
         found = [Request.of("survey")] if self.survey else []
         found += [Request.of("tally", by=self.tally_by, **_split(one)) for one in self.tally or ()]
+        found += [Request.of_column(one) for one in self.column or ()]
         found += [Request.of("count", question=one) for one in self.count or ()]
         return found + [Request.of(None, question=one) for one in asked]
 
@@ -183,7 +193,7 @@ def _beside(corpus: str, wanted: Wanted, answering: option_groups.Answering) -> 
         caller = None if answering.shared else answering.caller or ""
         with data_folder.open_answers(answering.ledger) as answers:
             scope = MemoryScope(corpus, caller, part_of(None))
-            found += remembered_items(answers.newest(scope, wanted.remembered))
+            found += remembered_items(answers.most_asked(scope, wanted.remembered))
     if wanted.records is not None:
         found.append(records_item(Synthesis.read(wanted.records / RECORDS_FILE)))
     return found

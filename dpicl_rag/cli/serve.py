@@ -120,6 +120,7 @@ def serve(
     PrivacyConfig.create(**settings, **reading).require_reader(serving.reader)
     for module in ("fastapi", "uvicorn", "prometheus_client", "mcp"):
         optional(module, "server")
+    from dpicl_rag.corpora.folder import beside
     from dpicl_rag.server.admission import ServerLimits
     from dpicl_rag.server.app import create_app
     from dpicl_rag.server.request_log import RequestLog
@@ -155,6 +156,7 @@ def serve(
             uploads=uploads,
             auditor=_auditor(serving),
             syncs=regular_syncs(serving, context.obj),
+            published=beside(serving.path, "published"),
             origins=allow_origin or (),
         )
         server = make_server(app, host=host, port=port)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 from dpicl_rag.errors import ConfigurationError, DPICLError
@@ -48,6 +51,28 @@ def alone_in(folder: Path, busy: str, beginnings: Sequence[str] = ()) -> Iterato
         raise
     finally:
         lock.release()
+
+
+@contextmanager
+def scratch_folder(what: str) -> Iterator[Path]:
+    """A private folder that goes with the block; one that a killed process left goes before it."""
+    from filelock import FileLock, Timeout
+
+    place, name = Path(gettempdir()), f"dpicl-rag-{what}-"
+    for left in (one for one in place.glob(f"{name}*") if one.is_dir()):
+        with suppress(OSError, Timeout), FileLock(f"{left}.lock", timeout=0):
+            shutil.rmtree(left)
+            Path(f"{left}.lock").unlink()
+    folder = place / f"{name}{secrets.token_hex(16)}"
+    # Held before there is a folder: nobody takes it for one that was left.
+    with FileLock(f"{folder}.lock"):
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # some systems keep a file that is open
+                Path(f"{folder}.lock").unlink()
 
 
 def _take_away(made: Sequence[Path], nothing: Set[str]) -> None:

@@ -112,6 +112,7 @@ _SCHEMA = (
     # words: the question as it is compared. form: what else shaped the answer; '' fits every one.
     # drawn: token by token, where experts did not say the same.
     # numbers: those of a count, as JSON; '' of an answer.
+    # asked: how often, by questions that were answered from it and those that it was drawn for.
     # AUTOINCREMENT: a number that was shown is never another entry's.
     """CREATE TABLE entry (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -133,6 +134,7 @@ _SCHEMA = (
         vector BLOB CHECK (vector IS NULL OR typeof(vector) = 'blob'),
         drawn INTEGER NOT NULL DEFAULT 0 CHECK (drawn IN (0, 1)),
         numbers TEXT NOT NULL DEFAULT '' CHECK (typeof(numbers) = 'text'),
+        asked INTEGER NOT NULL DEFAULT 1 CHECK (typeof(asked) = 'integer' AND asked >= 1),
         UNIQUE (corpus, caller, part, key, form, words)
     )""",
 )
@@ -143,7 +145,7 @@ MEMORY = FileKind(
     holds="the answers in it",
     error=KnowledgeError,
     application_id=0x4450414D,  # "DPAM"
-    version=5,
+    version=6,
     schema=_SCHEMA,
     remedy="go on with that version, or delete the file: its answers are then forgotten, and cost "
     "again what they cost",
@@ -203,6 +205,23 @@ class AnswerFile:
         """The newest entries of a scope, the newest first."""
         return self._entries(scope, "TRUE ORDER BY released DESC, id DESC LIMIT ?", most)
 
+    def most_asked(self, scope: MemoryScope, most: int) -> list[Entry]:
+        """Whole answers of a scope, those first whose questions were asked most often.
+
+        Of the same question to several callers, or in several forms, the newest answer stands, and
+        how often it was asked is their sum.
+        """
+        order = "ORDER BY SUM(asked) DESC, MAX(released) DESC, id DESC LIMIT ?"
+        return self._entries(scope, f"whole AND numbers = '' GROUP BY words {order}", most)
+
+    def count_asked(self, number: int) -> None:
+        """Note that a question was answered from an entry; where that fails, it is not noted."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.execute("UPDATE entry SET asked = asked + 1 WHERE id = ?", (number,))
+
+        self._file.now().try_write(write)  # no question fails or waits for this
+
     def find(self, scope: MemoryScope, words: str, form: str) -> Entry | None:
         """The whole answer to the same question: the operator's own, or else the newest."""
         condition = (
@@ -250,7 +269,8 @@ class AnswerFile:
                 " question = excluded.question, answer = excluded.answer,"
                 " epsilon = excluded.epsilon, delta = excluded.delta, whole = excluded.whole,"
                 " drawn = excluded.drawn, numbers = excluded.numbers,"
-                " released = excluded.released, embedder = NULL, vector = NULL"
+                " released = excluded.released, embedder = NULL, vector = NULL,"
+                " asked = asked + 1"
                 " WHERE NOT edited",
                 (*kept, max(0, int(self._clock()))),
             )

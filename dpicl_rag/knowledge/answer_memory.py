@@ -166,6 +166,10 @@ class AnswerMemory:
         """
         return self._file.find_count(self._seen, same_words(_text(question)), form)
 
+    def count_asked(self, entry: Entry) -> None:
+        """Note that a question was answered from an entry; see `AnswerFile.count_asked`."""
+        self._file.count_asked(entry.id)
+
     def nearest(self, question: str) -> list[Entry]:
         """Entries whose questions are near to this one, or to what it asks; the nearest first.
 

@@ -12,8 +12,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -137,6 +139,16 @@ class Bundle:
             embedder=embedder,
         )
 
+    @staticmethod
+    def packed(folder: str | Path) -> bytes:
+        """The files of a bundle in one ZIP archive; errors are those of ``open``."""
+        Bundle.open(folder)
+        content = BytesIO()
+        with ZipFile(content, "w") as archive:
+            for file in (MANIFEST, *(one["file"] for one in _manifest(Path(folder))["items"])):
+                archive.write(Path(folder) / file, file)
+        return content.getvalue()
+
     def write(self, folder: Path, files: Sequence[str]) -> None:
         """Write the manifest, by which the items that are in the folder become the bundle.
 
@@ -203,6 +215,18 @@ class Bundle:
         """Public texts near to a question, as `Knowledge.recall` has them: answers alone."""
         near = [item for item in self.nearest(question) if item.kind == "answer"]
         return [f"Question: {item.asked}\nAnswer: {item.text}" for item in near]
+
+    @property
+    def records(self) -> PublishedItem | None:
+        """The synthetic records in it, if there are any."""
+        return next((one for one in self.items if one.kind == "records"), None)
+
+    def records_near(self, question: str, most: int) -> list[str]:
+        """Synthetic records near to a question, the nearest first; they are public."""
+        texts = [one["text"] for one in self.records.numbers["records"]] if self.records else []
+        rows = np.asarray(self._model.embed(texts), dtype=np.float32) if texts else None
+        near = [] if rows is None else nearest_rows(question, rows, self._model, -1.0)
+        return [texts[at] for at in near[:most]]
 
     @cached_property
     def _telling(self) -> list[PublishedItem]:

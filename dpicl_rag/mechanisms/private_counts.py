@@ -154,7 +154,7 @@ class Agreement:
             held: The keys of each unit that holds some; ``keys`` of them count, each once. Private.
             randomness: Where the noise and the coins come from.
         """
-        counts = Counter(key for own in held for key in _some(own, self.keys, randomness))
+        counts = Counter(key for own in held for key in bounded(own, self.keys, randomness))
         within = self.noise.reach
         noisy = (
             Agreed(key, count + self.noise.draw(randomness), within)
@@ -164,8 +164,8 @@ class Agreement:
         return sorted(found, key=lambda agreed: (agreed.count, agreed.key), reverse=True)
 
 
-def _some(own: Sequence[str], most: int, randomness: Randomness) -> list[str]:
-    """Keys of one unit, no more than count: every choice of them is as likely."""
+def bounded(own: Sequence[str], most: int, randomness: Randomness) -> list[str]:
+    """Keys of one unit, each once and no more than count: every choice of them is as likely."""
     left = list(dict.fromkeys(own))
     if len(left) <= most:
         return left

@@ -14,13 +14,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pydantic import TypeAdapter
 
 from dpicl_rag.accounting import DELTA
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.files.run_files import alone_in
+from dpicl_rag.files.run_files import alone_in, scratch_folder
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.knowledge.bundle import MANIFEST, Bundle, PublishedItem
 from dpicl_rag.language_models.base import Progress
@@ -83,8 +82,9 @@ def publish(
         llm: Answers, at its own settings but epsilon and delta, and books in its ledger.
         documents: As in ``PrivateContextLLM.answer``; a survey needs a corpus.
         into: The folder; made where there is none.
-        requests: Answers, counts, tallies, surveys and summaries; those without a kind are of that
-            which their question tells. Public: choose them without looking at the documents.
+        requests: Answers, counts, tallies, columns, surveys and summaries; those without a kind
+            are of that which their question tells. Public: choose them without looking at the
+            documents.
         epsilon: All items together are (epsilon, delta)-DP for every unit.
         delta: See ``epsilon``.
         weights: Of the share of each request in the budget; equal ones by default. Public.
@@ -168,8 +168,11 @@ def _own_ledger(
     delta: float,
 ) -> Iterator[Ledger]:
     """A ledger for a model that has none. It knows what units spend, so it goes at the end."""
-    answers = sum(request.kind in ("answer", "summary") for request in requests)
-    with TemporaryDirectory() as folder, Ledger(Path(folder) / "ledger.sqlite") as own:
+    answers = sum(
+        one.kind in ("answer", "summary") or (one.kind == "column" and not one.labels)
+        for one in requests
+    )
+    with scratch_folder("publication") as folder, Ledger(folder / "ledger.sqlite") as own:
         own.set_budget(
             corpus=llm.booked_under(documents),
             epsilon=epsilon,

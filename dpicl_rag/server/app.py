@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -136,6 +137,7 @@ def create_app(
     uploads: Uploads | None = None,
     auditor: Auditor | None = None,
     syncs: RegularSyncs | None = None,
+    published: Path | None = None,
     origins: Sequence[str] = (),
 ) -> FastAPI:
     """The server. Its parts are ``app.state.parts``.
@@ -148,6 +150,7 @@ def create_app(
         uploads: Where owners' uploads go; None takes none.
         auditor: Runs owners' audits; None runs none.
         syncs: Bring the corpora up to date; None leaves that to others.
+        published: Folder of the bundles that owners publish; None publishes none.
         origins: Other sites whose pages may ask from a browser, with a key.
     """
     admission = Admission(limits or ServerLimits())
@@ -161,6 +164,7 @@ def create_app(
         auditor=auditor,
         tool_sessions=ToolSessions(Tools(service, admission)),
         syncs=syncs,
+        published=published,
     )
     app = FastAPI(
         title="dpicl-rag",

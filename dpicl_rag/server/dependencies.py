@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -40,6 +41,7 @@ class ServerParts:
     auditor: Auditor | None
     tool_sessions: ToolSessions
     syncs: RegularSyncs | None = None
+    published: Path | None = None
     jobs: Jobs = field(default_factory=Jobs)
     metrics: Metrics = field(default_factory=Metrics)
 

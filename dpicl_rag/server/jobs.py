@@ -17,7 +17,7 @@ from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.child_command import PATIENCE_S
 from dpicl_rag.server.failures import Refusal, refusal
 
-JobKind = Literal["ingest", "audit"]
+JobKind = Literal["ingest", "audit", "publish"]
 JobState = Literal["running", "done", "failed", "stopped"]
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Stopped(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """One ingest or audit. For its owner only: how far it has come follows from the documents.
+    """One ingest, audit or publication. For its owner: how far it is follows from the documents.
 
     Attributes:
         kind: What is done.

@@ -231,6 +231,13 @@ class Service:
         own = MemoryScope(name, caller.name or "", part_of(None), caller.id or "")
         return self._answer_file(self._memory).newest(own, most)
 
+    def publisher(self, name: str, caller: Caller) -> tuple[PrivateContextLLM, Any]:
+        """What publishes a corpus, and its units; a Refusal where a bundle is all that there is."""
+        served = self.counted_corpus(name, caller)
+        if isinstance(served.documents, Bundle):
+            raise Refusal(400, "no documents are here to publish", param="corpus")
+        return self._llm(name, served, caller), served.all_units
+
     def check(self) -> None:
         """Check that answers can be paid for and kept.
 

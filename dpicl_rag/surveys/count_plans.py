@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
@@ -142,6 +142,43 @@ def tally_plan(
             Price("search", search_rho, _SEARCH),
             Price("counts", histogram.rho, "noise on each count"),
         ),
+        gaussian=config.only_gaussian,
+    )
+
+
+def column_plan(
+    config: PrivacyConfig, values: int, most: int, *, booked: bool
+) -> Plan[Histogram | Agreement]:
+    """The plan of the counts of a column's values.
+
+    Args:
+        config: Public settings.
+        values: How many public ones are counted; 0 releases those that enough units have.
+        most: Values of one unit that count at most.
+        booked: Whether a ledger books what thresholds cost.
+
+    Raises:
+        ConfigurationError: The settings ask for individual accounting, or for no thresholds.
+    """
+    if config.accounting == "individual":
+        raise ConfigurationError("all units of a column pay; leave accounting out")
+    if values:
+        return replace(tally_plan(config, DIRECT, 0.0, values, most), individual=False)
+    _require_single_units(config)
+    delta = config.threshold_delta(booked=booked)
+    if not delta:
+        raise ConfigurationError("values are found by a threshold; give them, or leave agreement")
+    rho = config.rho(booked=booked)
+    given = DIRECT, config.adjacency, most
+    found = Agreement.within(rho * _ROUNDING, delta, *given, gaussian=config.only_gaussian)
+    what = f"noise on the count of each value, listed where about {found.threshold} have it"
+    return Plan(
+        mechanism=found,
+        individual=False,
+        epsilon=config.epsilon,
+        delta=config.delta,
+        rho=rho,
+        parts=(Price("counts", found.rho, what, found.delta),),
         gaussian=config.only_gaussian,
     )
 

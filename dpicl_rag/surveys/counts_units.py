@@ -55,7 +55,8 @@ class CountsUnits(ABC):
             ConfigurationError: A field does not fit the kind, or as in the method of the kind.
             DPICLError: As in the method that the kind names.
         """
-        kind = "survey" if kind is None and question is None else kind
+        asks_none = kind is None and question is None and "column" not in fields
+        kind = "survey" if asks_none else kind
         request = Request.of(kind, question=question, **fields)
         found: Result = self.run(request, documents, on_progress=on_progress)
         return found

@@ -28,9 +28,17 @@ from dpicl_rag.surveys.survey_results import (
     PrivateSummary,
     PrivateSurvey,
     PrivateTally,
+    SurveyedUnits,
 )
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
-from dpicl_rag.surveys.tallies import count_units, plan_of_count, plan_of_tally, tally_units
+from dpicl_rag.surveys.tallies import (
+    count_column,
+    count_units,
+    plan_of_column,
+    plan_of_count,
+    plan_of_tally,
+    tally_units,
+)
 
 T = TypeVar("T")
 
@@ -93,7 +101,7 @@ def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStr
         return begin_answer(request, documents, run)
     found = _released(request, documents, run, asked)
     answer = _in_words(found, kind, run.booked_under(corpus_name_of(documents)))
-    return ready_stream(answer, request.question or "", run.model.tokenizer)
+    return ready_stream(answer, request.question or asked or "", run.model.tokenizer)
 
 
 def planned(request: Request, documents: Documents, run: PrivateRun) -> Planned:
@@ -117,7 +125,7 @@ def _released(request: Request, documents: Documents, run: PrivateRun, asked: st
             return begin_answer(said, documents, run).whole()
     else:
         found = _RELEASES[kind](request, documents, run)
-    if isinstance(found, PrivateSurvey | PrivateSummary) and found.question is None:
+    if isinstance(found, SurveyedUnits) and found.question is None:
         return replace(found, question=asked)  # of whole documents, and told in its language
     return found
 
@@ -178,6 +186,7 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "label": _under_terms(draw_label),
     "count": _under_terms(count_units),
     "tally": _under_terms(tally_units),
+    "column": _under_terms(count_column),
     "survey": _under_terms(survey_units),
     "summary": _under_terms(summarise_units),
     "person": _about_one,
@@ -187,9 +196,10 @@ _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "label": _under_terms(plan_of_label),
     "count": _under_terms(plan_of_count),
     "tally": _under_terms(plan_of_tally),
+    "column": _under_terms(plan_of_column),
     "survey": _under_terms(plan_of_survey),
     "summary": _under_terms(plan_of_summary),
     "person": lambda request, documents, run: (_FREE, None),
 }
-COUNTING = frozenset({"count", "tally", "survey", "summary"})
+COUNTING = frozenset({"count", "tally", "column", "survey", "summary"})
 """Kinds that are about all units."""

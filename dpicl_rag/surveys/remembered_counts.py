@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -17,13 +17,14 @@ from dpicl_rag.knowledge.bundle import ABOUT, Bundle, PublishedItem
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.retrievers import Documents, all_units, shaped_by
 from dpicl_rag.surveys.survey_results import (
+    PrivateColumn,
     PrivateCount,
     PrivateSummary,
     PrivateSurvey,
     PrivateTally,
 )
 
-R = TypeVar("R", PrivateCount, PrivateTally, PrivateSurvey, PrivateSummary)
+R = TypeVar("R", PrivateCount, PrivateTally, PrivateColumn, PrivateSurvey, PrivateSummary)
 
 _ROUNDING = 1e-9  # of an epsilon that is turned into rho
 
@@ -62,6 +63,7 @@ def remembered_or_released(
     if not request.fresh and (entry := memory.same_count(asked, form)):
         found, least = _read(entry, kind), epsilon_to_rho(config.epsilon, config.delta)
         if enough(found) if enough else found.rho >= least * (1 - _ROUNDING):
+            memory.count_asked(entry)
             return _free(found)
     released = release()
     numbers = TypeAdapter(kind).dump_json(released).decode()
@@ -90,28 +92,39 @@ def _free(found: R) -> R:
     return replace(found, epsilon=0.0, delta=0.0, rho=0.0, from_memory=True)
 
 
+_RESULTS: Mapping[str, type[Any]] = {
+    one.kind: one
+    for one in (PrivateCount, PrivateTally, PrivateColumn, PrivateSurvey, PrivateSummary)
+}
+
+
+def published_item(bundle: Bundle, request: Request) -> PublishedItem | None:
+    """The item that answers a request with its kind; None where it is of other labels or words.
+
+    A survey stands in for a summary, and any item for an answer.
+    """
+    asked, kind = request.question or ABOUT, request.kind or "answer"
+    if kind not in _RESULTS:
+        return bundle.find(asked)
+    item = bundle.find(asked, kind)
+    if item is None and kind == "summary":
+        item = bundle.find(asked, "survey")
+    return None if item is None or _bought(item, _RESULTS[item.kind], request) is None else item
+
+
 def published_count(
     bundle: Bundle, request: Request
 ) -> PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary | None:
-    """What a bundle has counted; None where it has not. A survey stands in for a summary."""
-    kinds: dict[str, type[Any]] = {
-        "count": PrivateCount,
-        "tally": PrivateTally,
-        "survey": PrivateSurvey,
-        "summary": PrivateSummary,
-    }
-    kind = request.kind or "survey"
-    for one in (kind, "survey") if kind == "summary" else (kind,):
-        item = bundle.find(request.question or ABOUT, one)
-        if item is not None:
-            return _bought(item, kinds[one], request)
-    return None
+    """What a bundle has counted, by `published_item`; None where it has not."""
+    item = published_item(bundle, request)
+    return None if item is None else _bought(item, _RESULTS[item.kind], request)
 
 
 def _bought(item: PublishedItem, kind: type[R], request: Request) -> R | None:
     """What was published, for nothing; None where it is of other labels or words."""
     found = TypeAdapter(kind).validate_python(item.numbers)
-    if isinstance(found, PrivateTally) and set(found.counts) != set(request.labels):
+    of_some = kind is not PrivateColumn or request.labels
+    if isinstance(found, PrivateTally) and of_some and set(found.counts) != set(request.labels):
         return None
     return None if request.vocabulary or request.threshold is not None else _free(found)
 

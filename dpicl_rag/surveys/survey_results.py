@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from dpicl_rag.languages.prose import Prose, prose_for
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.rehearsal import Labelling, Reading
-from dpicl_rag.results import Estimate, Share, cost_of, notebook_table, privacy_rows
+from dpicl_rag.results import Estimate, Paid, Share, cost_of, notebook_table, privacy_rows
 
 LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""
@@ -71,8 +71,7 @@ class PrivateCount:
         return {"text": self.text, "yes": asdict(self.yes), "read_right": rates, **beside}
 
     def _repr_html_(self) -> str:
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(self.question, {"yes": self.yes}, rows)
+        return notebook_bars(self.question, {"yes": self.yes}, self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +148,35 @@ class PrivateTally:
         }
 
     def _repr_html_(self) -> str:
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(self.question, self.counts, rows)
+        return notebook_bars(self.question, self.counts, self)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateColumn(PrivateTally):
+    """About how many units have each value of a metadata column.
+
+    Attributes:
+        smallest: Values that fewer units have are hardly ever listed; None where a public list has
+            all values that are counted.
+    """
+
+    kind: ClassVar = "column"
+
+    smallest: int | None = None
+
+    @property
+    def text(self) -> str:
+        """A sentence in the question's language, the most frequent value first."""
+        prose = prose_for(self.question)
+        ordered = sorted(self.counts.items(), key=lambda one: -one[1].units)
+        told = [prose.counts("named", ordered)] if ordered else []
+        return " ".join(
+            told if self.smallest is None else [*told, prose.number("rarer", self.smallest)]
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its numbers, for JSON."""
+        return {**PrivateTally.as_dict(self), "smallest": self.smallest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +193,15 @@ class SurveyedTheme:
     words: Mapping[str, Estimate]
     units: Estimate
 
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
-class PrivateSurvey:
-    """Themes of the units of a corpus.
+class SurveyedUnits:
+    """Themes of the units of a corpus, as a survey or a summary has them.
 
     Attributes:
         question: What they were asked, if anything.
@@ -178,13 +209,11 @@ class PrivateSurvey:
         others: How many units are of none of them.
         total: About how many units there are.
         smallest: Words that fewer units are near to were hardly ever shown.
-        epsilon: The survey is (epsilon, delta)-DP for every privacy unit.
+        epsilon: It is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
-        rho: zCDP rho that it cost every unit.
+        rho: zCDP rho that it cost any unit at most.
         from_memory: Whether it was released before; it is free then.
     """
-
-    kind: ClassVar = "survey"
 
     question: str | None
     themes: tuple[SurveyedTheme, ...]
@@ -196,6 +225,39 @@ class PrivateSurvey:
     rho: float
     from_memory: bool = False
 
+    def told(self, most: int) -> list[tuple[str, Estimate]]:
+        """Themes that prose lists, with their units.
+
+        Those that may be of no unit at all, by their intervals, are left out.
+
+        Args:
+            most: How many.
+        """
+        return [(one.title, one.units) for one in self.themes if one.units.low > 0][:most]
+
+    def _numbers(self, text: str, themes: list[dict[str, Any]]) -> dict[str, Any]:
+        """Numbers of themes, and of all units, for JSON."""
+        return {
+            "text": text,
+            "themes": themes,
+            "others": asdict(self.others),
+            "total": asdict(self.total),
+            "smallest": self.smallest,
+            "from_memory": self.from_memory,
+            **cost_of(self),
+        }
+
+    def _bars(self, title: str) -> str:
+        counts = {theme.title: theme.units for theme in self.themes[:LISTED]}
+        return notebook_bars(title, {**counts, "others": self.others}, self)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateSurvey(SurveyedUnits):
+    """A survey: themes of the units of a corpus, with their shares."""
+
+    kind: ClassVar = "survey"
+
     @property
     def shares(self) -> dict[str, Share]:
         """The part of each theme in all units."""
@@ -203,11 +265,11 @@ class PrivateSurvey:
 
     @property
     def text(self) -> str:
-        """Sentences in the question's language, the theme of most units first."""
+        """Sentences in the question's language, the theme of most units first; see ``told``."""
         prose = prose_for(self.question)
-        listed = [(one.name, one.units) for one in self.themes[:LISTED]]
+        listed = self.told(LISTED)
         told = [prose.counts("about", listed, self.total, self.others)]
-        if (smaller := len(self.themes) - LISTED) > 0:
+        if (smaller := len(self.themes) - len(listed)) > 0:
             told.append(prose.number("smaller", smaller))
         return " ".join([*told, prose.number("smallest", self.smallest)])
 
@@ -215,12 +277,10 @@ class PrivateSurvey:
         """Its numbers, for JSON."""
         shares = self.shares
         themes = [{**asdict(one), "share": asdict(shares[one.name])} for one in self.themes]
-        return _with_whole(self, themes)
+        return self._numbers(self.text, themes)
 
     def _repr_html_(self) -> str:
-        counts = {theme.name: theme.units for theme in self.themes[:LISTED]}
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(self.question or "", {**counts, "others": self.others}, rows)
+        return self._bars(self.question or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,32 +306,12 @@ _TITLE = 3  # words of a title
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateSummary:
-    """A summary of the units of a corpus: themes with shares, and what units of the largest say.
-
-    Attributes:
-        question: What was asked, if anything.
-        themes: The theme of most units first.
-        others: How many units are of none of them.
-        total: About how many units there are.
-        smallest: Words that fewer units are near to were hardly ever shown.
-        epsilon: The summary is (epsilon, delta)-DP for every privacy unit.
-        delta: See ``epsilon``.
-        rho: zCDP rho that it cost any unit at most.
-        from_memory: Whether it was released before; it is free then.
-    """
+class PrivateSummary(SurveyedUnits):
+    """A summary: themes of the units of a corpus with shares, and what units of the largest say."""
 
     kind: ClassVar = "summary"
 
-    question: str | None
     themes: tuple[SummarisedTheme, ...]
-    others: Estimate
-    total: Estimate
-    smallest: int
-    epsilon: float
-    delta: float
-    rho: float
-    from_memory: bool = False
 
     @property
     def shares(self) -> list[Share]:
@@ -280,14 +320,9 @@ class PrivateSummary:
 
     @property
     def text(self) -> str:
-        """Sentences in the question's language, the theme of most units first.
-
-        Themes that may be of no unit at all, by their intervals, are left out.
-        """
+        """Sentences in the question's language, the theme of most units first; see ``told``."""
         prose = prose_for(self.question)
-        seen = [one for one in self.themes if one.units.low > 0]
-        listed = [(one.title, one.units) for one in seen[:_SUMMARISED]]
-        told = [prose.counts("about", listed, self.total, self.others)]
+        told = [prose.counts("about", self.told(_SUMMARISED), self.total, self.others)]
         told += [f"{one.sentence}." for one in self.themes if one.sentence]
         return " ".join([*told, prose.number("smallest", self.smallest)])
 
@@ -295,27 +330,10 @@ class PrivateSummary:
         """Its numbers, for JSON."""
         each = zip(self.themes, self.shares, strict=True)
         themes = [{"title": one.title, **asdict(one), "share": asdict(own)} for one, own in each]
-        return _with_whole(self, themes)
+        return self._numbers(self.text, themes)
 
     def _repr_html_(self) -> str:
-        counts = {theme.title: theme.units for theme in self.themes[:LISTED]}
-        rows = privacy_rows(self.epsilon, self.delta, self.rho)
-        return notebook_bars(self.text, {**counts, "others": self.others}, rows)
-
-
-def _with_whole(
-    found: PrivateSurvey | PrivateSummary, themes: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """Numbers of themes, and of all units, for JSON."""
-    return {
-        "text": found.text,
-        "themes": themes,
-        "others": asdict(found.others),
-        "total": asdict(found.total),
-        "smallest": found.smallest,
-        "from_memory": found.from_memory,
-        **cost_of(found),
-    }
+        return self._bars(self.text)
 
 
 _SUMMARISED = 8  # themes that a summary tells in words
@@ -323,16 +341,15 @@ _SUMMARISED = 8  # themes that a summary tells in words
 _WIDTH = 240  # pixels of the longest interval
 
 
-def notebook_bars(
-    title: str, counts: Mapping[str, Estimate], privacy: Iterable[tuple[str, str]]
-) -> str:
+def notebook_bars(title: str, counts: Mapping[str, Estimate], found: Paid) -> str:
     """HTML of bars, the longest first, and of what they cost.
 
     Args:
         title: Over them.
         counts: By label.
-        privacy: Name and value of public numbers.
+        found: What they cost.
     """
+    privacy = privacy_rows(found.epsilon, found.delta, found.rho)
     longest = max(1, max((count.high for count in counts.values()), default=1))
     rows = []
     for label, count in sorted(counts.items(), key=lambda one: -one[1].units):
@@ -384,7 +401,7 @@ class Counted:
     @property
     def noise_of_sum(self) -> DiscreteGaussian:
         """Noise on the sum of all counts."""
-        return DiscreteGaussian(math.sqrt(len(self.noisy)) * self.noise.sigma)
+        return DiscreteGaussian(math.sqrt(max(1, len(self.noisy))) * self.noise.sigma)
 
     @property
     def cost(self) -> tuple[float, float, float, bool]:

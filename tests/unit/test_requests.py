@@ -15,6 +15,7 @@ GIVEN = {
     "stop": (".",),
     "labels": ("a", "b"),
     "method": "poe",
+    "column": "status",
     "most": 2,
     "by": "vectors",
     "vocabulary": ("word",),

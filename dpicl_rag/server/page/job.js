@@ -1,4 +1,4 @@
-// The job of an owner: an upload that is read, or an audit, as far as it is.
+// The job of an owner: an upload that is read, an audit or a bundle, as far as it is.
 
 import { byId, element, get, post, sentence } from "./shared.js";
 
@@ -76,10 +76,16 @@ function outcome(job) {
   if (job.state === "stopped" && job.kind === "audit") {
     return "What was found until then is kept; the same audit goes on from there.";
   }
+  if (job.state === "stopped" && job.kind === "publish") {
+    return "What was released is kept; the same bundle goes on from there.";
+  }
   if (job.state === "stopped") return "What was stored stays; the same upload goes on from there.";
   if (job.kind === "audit") {
     return `The audit of ${job.corpus} has ended. ` +
       (job.result.holds ? "All is within the claim." : "THE CLAIM DOES NOT HOLD.");
+  }
+  if (job.kind === "publish") {
+    return `${job.corpus} is published: ${counted(job.result.items, "item")}.`;
   }
   return `${job.corpus} can be asked now.`;
 }
@@ -90,6 +96,9 @@ function counted(number, thing, is = "", are = "") {
 }
 
 function accountOf(job) {
+  if (job.kind === "publish" && job.result) {
+    return [...job.result.changes, ...job.result.lost.map((one) => `paid for and lost: ${one}`)];
+  }
   if (job.kind !== "ingest" || !job.result || job.state === "running") return [];
   if (job.state === "failed") return [job.result.summary];
   const { summary, read, loaded, skipped, units, passages, known } = job.result;

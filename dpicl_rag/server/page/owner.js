@@ -2,6 +2,7 @@
 
 import * as audit from "./audit.js";
 import * as job from "./job.js";
+import * as publish from "./publish.js";
 import { byId, element, fillSelect, get, post, submits } from "./shared.js";
 import * as upload from "./upload.js";
 
@@ -23,6 +24,7 @@ export async function show() {
   byId("closed-desk").hidden = !found.closed.length;
   fillSelect(byId("closed"), found.closed.map((name) => [name, name]));
   fillSelect(byId("audited"), found.corpora.map((name) => [name, name]));
+  publish.show(found);
   fillSelect(byId("scope"), [
     ...found.corpora.map((name) => [`corpus ${name}`, `corpus ${name}`]),
     ...found.callers.map((name) => [`caller ${name}`, `caller ${name}`]),
@@ -51,6 +53,7 @@ async function atStage({ kind, corpus }) {
 
 async function atEnd({ kind, state, corpus, result }) {
   await changed();
+  if (kind === "publish" && state === "done") publish.done(corpus);
   if (kind === "ingest" && state === "done") byId("model").value = corpus;
   if (state === "failed" && result?.persons) upload.offerColumns(result.persons);
   byId("model").dispatchEvent(new Event("change"));

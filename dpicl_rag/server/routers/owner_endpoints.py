@@ -1,27 +1,40 @@
-"""An owner's corpora: overview, access, budgets, jobs, audits and metrics.
+"""An owner's corpora: overview, access, budgets, jobs, audits, bundles and metrics.
 
 Responses to owners may follow from the documents, here and in ``upload_endpoints.py``: they are for
 their owner.
 """
 
 import math
-from typing import Any, Literal, TypeVar
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import DELTA
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.errors import KnowledgeError
+from dpicl_rag.knowledge.bundle import MANIFEST, Bundle
+from dpicl_rag.language_models.turns import taking_turns
+from dpicl_rag.publishing import plan_publication, publish
+from dpicl_rag.requests import Request
 from dpicl_rag.server.admission import MOST_EPSILON
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.dependencies import Asking, Owning, ServerParts, Using
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Job, Jobs
+from dpicl_rag.server.protocol.request_bodies import LONGEST_QUESTION, PublicText
 from dpicl_rag.server.service import PUBLIC
 
 T = TypeVar("T")
+
+_Lines = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION)]], Field(max_length=64)
+]
 
 router = APIRouter()
 
@@ -60,6 +73,34 @@ class Budget(BaseModel):
     gaussian: bool = False
 
 
+class Publication(BaseModel):
+    """A bundle to publish. All of it is public.
+
+    Attributes:
+        corpus: Name of the corpus.
+        epsilon: Of all items together, for every unit.
+        survey: Whether it says what the documents are about.
+        questions: Each is answered or counted, as it asks.
+        columns: Whose values are counted, such as ``status=open,closed``.
+        again: Whether it takes the place of the bundle that there is, and is paid for anew.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    corpus: PublicText
+    epsilon: float = Field(2.0, gt=0, le=MOST_EPSILON, allow_inf_nan=False)
+    survey: bool = True
+    questions: _Lines = []
+    columns: _Lines = []
+    again: bool = False
+
+    def requests(self) -> list[Request]:
+        """What is asked of the documents, each question once."""
+        found = [Request.of("survey")] if self.survey else []
+        found += [Request.of_column(one) for one in self.columns]
+        return found + [Request.of(None, question=one) for one in dict.fromkeys(self.questions)]
+
+
 class AuditRequest(BaseModel):
     """A corpus to audit, a question that its documents answer, and how long it may take.
 
@@ -96,6 +137,7 @@ def overview(parts: Using, owner: Owning) -> dict[str, Any]:
         "most_bytes": None if uploads is None else uploads.most_bytes,
         "upload_epsilon": None if uploads is None else uploads.config.epsilon,
         "audits": parts.auditor is not None,
+        "publications": parts.published is not None,
         "job": None if job is None else job.view(),
     }
 
@@ -196,6 +238,55 @@ def _found(part: T | None) -> T:
     if part is None:
         raise Refusal(404, "this corpus was not audited here yet", code="no_audit")
     return part
+
+
+@router.post("/v1/owner/publications/plan")
+def bundle_plan(body: Publication, parts: Using, owner: Owning) -> dict[str, Any]:
+    """What each item costs at most; free, as nothing is searched."""
+    _bundle_of(body.corpus, parts, owner)
+    asked = parts.service.publisher(body.corpus, owner)
+    return plan_publication(*asked, body.requests(), epsilon=body.epsilon).as_dict()
+
+
+@router.post("/v1/owner/publications", status_code=202)
+async def publish_bundle(body: Publication, parts: Using, owner: Owning) -> dict[str, Any]:
+    """Publish a bundle beside the requests; stopped between two items it goes on the next time."""
+    folder, requests = _bundle_of(body.corpus, parts, owner), body.requests()
+    if (folder / MANIFEST).exists() and not body.again:
+        told = "this corpus was published; to do so again is another release, and paid for anew"
+        raise Refusal(409, told, code="published", param="again")
+    asked, admission = parts.service.publisher(body.corpus, owner), parts.admission
+
+    def work(job: Job) -> dict[str, Any]:
+        told, given = partial(job.at, "Publishing"), {"epsilon": body.epsilon, "again": body.again}
+        with taking_turns(admission.wanted(math.inf, Event())):
+            made = publish(*asked, folder, requests, **given, on_progress=told)
+        return {"items": len(made.items), "lost": [*made.lost], "changes": [*made.changes]}
+
+    with parts.jobs.begun("publish", body.corpus, owner) as job:
+        parts.jobs.run(job, lambda job: admission.take(partial(work, job)))
+    return job.view()
+
+
+@router.get(
+    "/v1/owner/publications/{corpus}",
+    response_class=Response,
+    responses={200: {"content": {"application/zip": {}}}},
+)
+def bundle(corpus: str, parts: Using, owner: Owning) -> Response:
+    """The bundle of a corpus in one file: unpacked, any machine serves it."""
+    try:
+        content = Bundle.packed(_bundle_of(corpus, parts, owner))
+    except KnowledgeError:
+        raise Refusal(404, "this corpus was not published here yet", code="no_bundle") from None
+    return Response(content, media_type="application/zip")
+
+
+def _bundle_of(corpus: str, parts: ServerParts, owner: Caller) -> Path:
+    parts.service.counted_corpus(corpus, owner)
+    if parts.published is None:
+        raise Refusal(404, "no bundles here; use `dpicl-rag publish`", code="no_publications")
+    return parts.published / corpus
 
 
 @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})

@@ -7,7 +7,9 @@ import pytest
 from dpicl_rag import Bundle
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
-from dpicl_rag.cli import serve, settings_file
+from dpicl_rag.cli import data_folder, serve, settings_file
+from dpicl_rag.synthesis import Synthesis, SyntheticRecord
+from dpicl_rag.synthesis.released_records import RECORDS_FILE
 
 RHO = epsilon_to_rho(2.0, SHARES.beside_pool(1e-5))
 TALLY = ("--tally", "what about?=travel,work")
@@ -62,11 +64,48 @@ def test_a_bundle_is_paid_for_once_and_answers_for_nothing(
 
 def test_a_bundle_needs_no_corpus_and_what_it_lacks_is_asked_of_one(cli, publish, home):
     assert publish().exit_code == 0
-    place = ("--corpus", "absent", "--published", str(home / "bundle"))
-    assert cli("ask", ABOUT, *place).exit_code == 0
-    result = cli("ask", "Which code is it?", *place)
+    bundle = ("--published", str(home / "bundle"))
+    assert cli("ask", ABOUT, *bundle).exit_code == 0
+    lacking = cli("ask", "Which code is it?", *bundle)
+    assert lacking.exit_code == 2
+    assert "does not have this; name the corpus" in " ".join(lacking.stderr.split())
+    result = cli("ask", "Which code is it?", *bundle, "--corpus", "absent")
     assert "does not have this; the documents are asked" in result.stderr
     assert "no corpus named 'absent'" in result.stderr
+
+
+def test_columns_are_published_and_asked_for_nothing(cli, publish, mail, home):
+    made = publish("--column", "folder=inbox,archive", "--column", "no such column", "--json")
+    assert json.loads(made.stdout)["items"] == 4
+    listed, found = Bundle.open(home / "bundle").items[2:]
+    assert (listed.question, list(listed.numbers["counts"])) == (
+        "How many have each folder?",
+        ["inbox", "archive"],
+    )
+    assert found.numbers["counts"] == {}
+    assert "are not listed" in found.text
+    told = cli("ask", "how many have each folder", "--published", str(home / "bundle"))
+    assert listed.text in told.stdout
+
+
+def test_synthetic_records_answer_what_a_bundle_lacks(cli, publish, home):
+    record = SyntheticRecord("The canteen opens at noon.", None, "mail", 4, "end")
+    made = Synthesis((record,), 3.0, 1e-5, 0.2)
+    (home / "run").mkdir()
+    made.write(home / "run" / RECORDS_FILE)
+    assert publish("--records", str(home / "run")).exit_code == 0
+    found = cli("ask", "When does it open?", "--published", str(home / "bundle"), "--json")
+    told = json.loads(found.stdout)
+    assert (told["synthetic"], told["rho"]) == ({"epsilon": 3.0, "delta": 1e-5}, 0.0)
+
+
+def test_the_questions_asked_most_are_published_first(cli, publish, mail, home):
+    with data_folder.open_memory(mail, None, None, None, shared=False) as memory:
+        for question in ("Who?", "Where?", "When?"):
+            memory.remember(question, "Told.")
+        memory.count_asked(memory.entries()[1])
+    assert publish("--remembered", "1").exit_code == 0
+    assert Bundle.open(home / "bundle").items[-1].question == "Where?"
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,16 @@ class TestTheSameQuestion:
         assert documents.searched == 0
         assert spent(ledger) == before
 
+    def test_counts_how_often_it_was_asked_and_what_documents_confirm_does_not(self, llm, memory):
+        seen = []
+        memory.count_asked = lambda entry: seen.append(entry.question)
+        llm().answer(QUESTION, AGREEING)
+        assert seen == []  # the one that it was drawn for
+        llm().answer(QUESTION, AGREEING)
+        llm().answer(QUESTION, AGREEING, fresh=True)
+        llm().answer(f"Which one? {QUESTION}", AGREEING)
+        assert seen == [QUESTION]
+
     def test_is_asked_anew_where_that_is_wanted(self, llm, memory, ledger):
         memory.remember(QUESTION, "z")
         answer = llm(ledger=ledger).answer(QUESTION, AGREEING, fresh=True)

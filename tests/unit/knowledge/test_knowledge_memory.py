@@ -10,13 +10,14 @@ import threading
 import warnings
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge import AnswerMemory, Knowledge, NotRememberedWarning
-from dpicl_rag.knowledge.answer_file import ALL, AnswerFile
+from dpicl_rag.knowledge.answer_file import ALL, AnswerFile, MemoryScope
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.results import PrivateAnswer
 from tests.support.bucket_embedder import BucketEmbedder
@@ -335,6 +336,25 @@ def test_a_file_that_was_lent_stays_open(path):
         assert len(answers.entries()) == 2
     with pytest.raises(KnowledgeError):
         answers.entries()
+
+
+def test_the_most_asked_come_first_each_question_once(path):
+    with closing(AnswerFile(path, clock=count(1).__next__)) as answers:
+        for caller in ("ann", "bob"):
+            with AnswerMemory(answers, "mail", caller=caller) as memory:
+                memory.remember("Rare?", "rare")
+                memory.remember("Often?", f"of {caller}")
+                memory.remember("Cut off?", "It was", whole=False)
+                memory.remember("How many?", "About 9.", numbers="{}")
+                for question in ("Often?", "Cut off?", "How many?"):
+                    entry = next(one for one in memory.entries() if one.question == question)
+                    memory.count_asked(entry)
+        memory.remember("New?", "new")
+        memory.remember("New?", "newer")
+        found = [entry.answer for entry in answers.most_asked(MemoryScope("mail"), 3)]
+        assert found == ["of bob", "newer", "rare"]
+        own = answers.most_asked(MemoryScope("mail", "ann"), 1)
+        assert [entry.answer for entry in own] == ["of ann"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="disks cannot be made full there")

@@ -58,6 +58,9 @@ OWNERS = [
     ("POST", "/v1/owner/audits"),
     ("GET", "/v1/owner/audits/notes"),
     ("GET", "/v1/owner/audits/notes/plot"),
+    ("POST", "/v1/owner/publications/plan"),
+    ("POST", "/v1/owner/publications"),
+    ("GET", "/v1/owner/publications/notes"),
 ]
 
 

@@ -45,8 +45,9 @@ def start(serve, tmp_path):
 
     def start(keys=None, model=MODEL, documents=NOTES, **more):
         uploads = Uploads(tmp_path / "store", BucketEmbedder(), most_bytes=2**20)
+        owner = {"uploads": uploads, "published": tmp_path / "published"}
         settings = {"max_tokens": 32, **more}
-        return serve(keys, model=model, documents=documents, owner={"uploads": uploads}, **settings)
+        return serve(keys, model=model, documents=documents, owner=owner, **settings)
 
     return start
 

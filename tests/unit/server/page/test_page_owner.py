@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from dpicl_rag import Bundle
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.uploads import Uploads
 from tests.support.bucket_embedder import BucketEmbedder
@@ -98,6 +99,30 @@ def test_a_budget_that_was_lowered_says_what_comes_next(start, owner_view):
     expect(page.locator("#budget-words")).to_contain_text("is refused until the budget is raised.")
     refused = ask(page, "Who serves in the canteen?")
     expect(refused.locator(".notes")).to_contain_text("epsilon 4 was asked for and 0 can be paid")
+
+
+def test_an_owner_sees_the_price_of_a_bundle_publishes_and_takes_it(start, owner_view, tmp_path):
+    page = owner_view(start())
+    table = "customer,status,body\n" + "".join(
+        f"c{n},{'open' if n % 2 else 'closed'},The canteen opens at noon.\n" for n in range(60)
+    )
+    page.fill("#upload-epsilon", "20")
+    upload(page, "tickets", text_file("tickets.csv", table))
+    expect(page.locator("#job-words")).to_have_text("tickets can be asked now.")
+    page.select_option("#published", "tickets")
+    page.uncheck("#publish-survey")
+    page.click("text=Show the price")
+    expect(page.locator("#publish-error")).to_contain_text("Nothing is asked for")
+    page.fill("#publish-columns", "status=open,closed")
+    expect(page.locator("#publish-now")).to_be_hidden()
+    page.click("text=Show the price")
+    expect(page.locator("#publish-plan")).to_contain_text("How many have each status?: column, ρ")
+    page.click("#publish-now")
+    expect(page.locator("#job-words")).to_have_text("tickets is published: 1 item.")
+    with page.expect_download() as taken:
+        page.click("#publish-take")
+    assert taken.value.suggested_filename == "tickets.zip"
+    assert Bundle.open(tmp_path / "published" / "tickets").items[0].kind == "column"
 
 
 def test_an_owner_adds_a_mailbox_and_asks_it(start, owner_view, tmp_path):
