@@ -192,7 +192,7 @@ def test_tables_have_a_cell_for_every_method_and_number(run):
     tables = report.tables()
     for table in tables:
         assert all(len(row) == len(table.columns) for row in table.rows)
-    accuracy, epsilon, clip, soft = tables
+    accuracy, epsilon, clip, soft, ranks = tables
     assert accuracy.rows[0] == ("zero-shot", "0", "50.0 ± 0.0")
     assert accuracy.rows[1] == ("soft", "not private", "75.0 ± 25.0")
     assert accuracy.rows[2][:2] == ("poe", "4")
@@ -200,7 +200,10 @@ def test_tables_have_a_cell_for_every_method_and_number(run):
     assert epsilon.rows[0][2] == accuracy.rows[2][2] == clip.rows[0][2]
     assert soft.rows[1][2] == "30.0 ± 0.0"
     assert report.heading() == "words: 2 seeds x 2 queries"
-    assert report.markdown().count("\n## ") == 4
+    assert ranks.columns[:2] == ("label 1", "label 2")
+    first, second = (estimate.mean for estimate in report.by_rank[:2])
+    assert first >= second
+    assert report.markdown().count("\n## ") == 5
     assert "| zero-shot | 0 | 50.0 ± 0.0 |" in report.markdown()
 
 

@@ -177,7 +177,9 @@ def test_the_real_data(monkeypatch, data_folder, name):
     assert len(task.pool) > 1500
     assert len(task.test) > 400
     if task.labels:
-        assert set(Counter(item.answer for item in task.test)) == set(task.labels)
+        # Of GSM8K's answers one is 0, and it stands in the pool.
+        never = {"0"} if name == "gsm8k" else set()
+        assert set(Counter(item.answer for item in task.test)) == set(task.labels) - never
     else:
         for item in task.pool:
             assert item.answer in item.candidates
