@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -97,8 +97,11 @@ def ask(
             raise ConfigurationError("the question is empty")
         request = Request.of(kind, question=question, **asking).settled()
         bundle = data_folder.open_bundle(published, source.embedder)
-        near: Callable[[int], Sequence[str]] | None = None  # synthetic records
-        lacks = ""
+        from dpicl_rag.knowledge import PublicDocuments
+        from dpicl_rag.synthesis.public_records import RECORDS
+
+        records, lacks, origin = None, "", dict[str, Any]()
+        many = source.top_k or source.units or RECORDS
         if bundle is not None and not (plan or asking.get("fresh")):
             from dpicl_rag.surveys.remembered_counts import published_item
 
@@ -109,28 +112,20 @@ def ask(
             if source.corpus:
                 console.note(f"{published}: does not have this; the documents are asked")
             elif (item := bundle.records) is not None and request.kind == "answer":
-                near = partial(bundle.records_near, question)
-                cost = {"epsilon": item.epsilon, "delta": item.delta}
-        if near is None and not source.corpus:
+                records = bundle.records_near(question, many)
+                origin = {"epsilon": item.epsilon, "delta": item.delta}
+        if records is None and not source.corpus:
             raise typer.BadParameter(f"{lacks}name the corpus that is asked", param_hint="--corpus")
-        if near is None:
+        if records is None:
             opened = stack.enter_context(opened_corpus(source, quiet))
-            if (origin := opened.synthetic) is not None:
-                near = partial(_nearest_records, opened, question)
-                cost = {"epsilon": origin.epsilon, "delta": origin.delta, "run": origin.run}
+            if (made := opened.synthetic) is not None:
+                nearest = PublicDocuments(opened, most=many, least=-1.0)
+                records = nearest.recall(question)
+                origin = {"epsilon": made.epsilon, "delta": made.delta, "run": made.run}
         asks = answering.reader is None and not (plan or as_json or quiet)
         answering = replace(answering, model=chosen_model(answering.model, asks=asks))
-        if near is not None:
-            _ask_synthetic(
-                question=question,
-                nearest=near,
-                source=source,
-                cost=cost,
-                settings=settings,
-                answering=answering,
-                as_json=as_json,
-                quiet=quiet,
-            )
+        if records is not None:
+            _ask_synthetic(question, records, origin, settings, answering, as_json, quiet)
             return
         from dpicl_rag.answering.free_answers import is_small_talk
 
@@ -263,20 +258,12 @@ def _print_plan(
         print_plan(llm.plan(documents, request), as_json=as_json, kind=numbers)
 
 
-def _nearest_records(opened: Corpus | ChromaCollection, question: str, most: int) -> list[str]:
-    from dpicl_rag.knowledge import PublicDocuments
-
-    return PublicDocuments(opened, most=most, least=-1.0).recall(question)
-
-
 def _ask_synthetic(
     question: str,
-    nearest: Callable[[int], Sequence[str]],
-    source: option_groups.Source,
+    records: Sequence[str],
     cost: Mapping[str, Any],
     settings: option_groups.AnswerOptions,
     answering: option_groups.Answering,
-    *,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -284,7 +271,6 @@ def _ask_synthetic(
     from dpicl_rag.answering.prompt_rows import greedy_answer
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.prompts import PromptTemplate
-    from dpicl_rag.synthesis.public_records import RECORDS
 
     with data_folder.spread_model(answering.model, answering.workers) as named:
         with console.status("Loading the language model", quiet=quiet):
@@ -293,7 +279,6 @@ def _ask_synthetic(
         with console.status("Reading the synthetic records", quiet=quiet):
             most = PrivacyConfig.create(**settings).max_tokens
             template = PromptTemplate(answer_prefix=answering.prefix)
-            records = nearest(source.top_k or source.units or RECORDS)
             text = greedy_answer(model, template, question, records, max_tokens=most)
     if as_json:
         free = {"epsilon": 0.0, "delta": 0.0, "rho": 0.0}

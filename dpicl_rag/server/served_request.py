@@ -22,7 +22,8 @@ from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.request_log import Exchange
-from dpicl_rag.server.service import PUBLIC, ReleasedNumbers, Service
+from dpicl_rag.server.service import PUBLIC, Service
+from dpicl_rag.surveys.survey_results import ReleasedNumbers
 
 TELLING = 0.5
 """Seconds between two words on how far reading has come, before the first word of an answer."""

@@ -30,18 +30,10 @@ from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.surveys.releases import COUNTING
 from dpicl_rag.surveys.remembered_counts import published_count
-from dpicl_rag.surveys.survey_results import (
-    PrivateCount,
-    PrivateSummary,
-    PrivateSurvey,
-    PrivateTally,
-)
+from dpicl_rag.surveys.survey_results import ReleasedNumbers
 
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
-
-ReleasedNumbers = PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary
-"""Numbers that come of counting units."""
 
 
 @dataclass(frozen=True)

@@ -21,28 +21,15 @@ from dpicl_rag.knowledge.bundle import ABOUT, Bundle
 from dpicl_rag.requests import Kind, Request
 from dpicl_rag.results import PrivateAnswer, PrivateLabel, cost_of
 from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of, whole_of
+from dpicl_rag.surveys import tallies
 from dpicl_rag.surveys.remembered_counts import published_count
 from dpicl_rag.surveys.summaries import plan_of_summary, summarise_units
-from dpicl_rag.surveys.survey_results import (
-    PrivateCount,
-    PrivateSummary,
-    PrivateSurvey,
-    PrivateTally,
-    SurveyedUnits,
-)
+from dpicl_rag.surveys.survey_results import ReleasedNumbers, SurveyedUnits
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
-from dpicl_rag.surveys.tallies import (
-    count_column,
-    count_units,
-    plan_of_column,
-    plan_of_count,
-    plan_of_tally,
-    tally_units,
-)
 
 T = TypeVar("T")
 
-Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary
+Result = PrivateAnswer | PrivateLabel | ReleasedNumbers
 """What a request is answered with: a DP output, and public numbers."""
 
 Planned = tuple[Plan[Any], int | None]
@@ -184,9 +171,9 @@ _FREE = Plan(_Nothing(), individual=False, epsilon=0.0, delta=0.0, rho=0.0, part
 _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "answer": lambda request, documents, run: begin_answer(request, documents, run).whole(),
     "label": _under_terms(draw_label),
-    "count": _under_terms(count_units),
-    "tally": _under_terms(tally_units),
-    "column": _under_terms(count_column),
+    "count": _under_terms(tallies.count_units),
+    "tally": _under_terms(tallies.tally_units),
+    "column": _under_terms(tallies.count_column),
     "survey": _under_terms(survey_units),
     "summary": _under_terms(summarise_units),
     "person": _about_one,
@@ -194,9 +181,9 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
 _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "answer": plan_of_answer,
     "label": _under_terms(plan_of_label),
-    "count": _under_terms(plan_of_count),
-    "tally": _under_terms(plan_of_tally),
-    "column": _under_terms(plan_of_column),
+    "count": _under_terms(tallies.plan_of_count),
+    "tally": _under_terms(tallies.plan_of_tally),
+    "column": _under_terms(tallies.plan_of_column),
     "survey": _under_terms(plan_of_survey),
     "summary": _under_terms(plan_of_summary),
     "person": lambda request, documents, run: (_FREE, None),

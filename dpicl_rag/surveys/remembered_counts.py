@@ -22,6 +22,7 @@ from dpicl_rag.surveys.survey_results import (
     PrivateSummary,
     PrivateSurvey,
     PrivateTally,
+    ReleasedNumbers,
 )
 
 R = TypeVar("R", PrivateCount, PrivateTally, PrivateColumn, PrivateSurvey, PrivateSummary)
@@ -112,9 +113,7 @@ def published_item(bundle: Bundle, request: Request) -> PublishedItem | None:
     return None if item is None or _bought(item, _RESULTS[item.kind], request) is None else item
 
 
-def published_count(
-    bundle: Bundle, request: Request
-) -> PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary | None:
+def published_count(bundle: Bundle, request: Request) -> ReleasedNumbers | None:
     """What a bundle has counted, by `published_item`; None where it has not."""
     item = published_item(bundle, request)
     return None if item is None else _bought(item, _RESULTS[item.kind], request)

@@ -226,13 +226,7 @@ class SurveyedUnits:
     from_memory: bool = False
 
     def told(self, most: int) -> list[tuple[str, Estimate]]:
-        """Themes that prose lists, with their units.
-
-        Those that may be of no unit at all, by their intervals, are left out.
-
-        Args:
-            most: How many.
-        """
+        """Themes that prose lists, with their units: none that may have no unit."""
         return [(one.title, one.units) for one in self.themes if one.units.low > 0][:most]
 
     def _numbers(self, text: str, themes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -335,6 +329,9 @@ class PrivateSummary(SurveyedUnits):
     def _repr_html_(self) -> str:
         return self._bars(self.text)
 
+
+ReleasedNumbers = PrivateCount | PrivateTally | PrivateSurvey | PrivateSummary
+"""Numbers that come of counting units."""
 
 _SUMMARISED = 8  # themes that a summary tells in words
 

@@ -258,9 +258,9 @@ async def publish_bundle(body: Publication, parts: Using, owner: Owning) -> dict
     asked, admission = parts.service.publisher(body.corpus, owner), parts.admission
 
     def work(job: Job) -> dict[str, Any]:
-        told, given = partial(job.at, "Publishing"), {"epsilon": body.epsilon, "again": body.again}
+        epsilon, again, tell = body.epsilon, body.again, partial(job.at, "Publishing")
         with taking_turns(admission.wanted(math.inf, Event())):
-            made = publish(*asked, folder, requests, **given, on_progress=told)
+            made = publish(*asked, folder, requests, epsilon=epsilon, again=again, on_progress=tell)
         return {"items": len(made.items), "lost": [*made.lost], "changes": [*made.changes]}
 
     with parts.jobs.begun("publish", body.corpus, owner) as job:
