@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 72_000
-MOST_FILES = 360
+MOST_LINES = 71_600
+MOST_FILES = 340
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9
