@@ -136,6 +136,9 @@ _MARKS = " ?!.,¿¡"
 def filled_in(question: str, before: str, language: Language) -> str | None:
     """The question in whole words; None where it is no phrase, or its place is not sure.
 
+    "And at weekends?" after "When does the pool open on weekdays?": the phrase behind "and" takes
+    the place of the phrase of its kind that the earlier question ends with, or stands behind it.
+
     Args:
         question: The last question. Public.
         before: The question before it, in whole words. Public.
