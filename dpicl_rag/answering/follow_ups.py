@@ -166,13 +166,15 @@ def _says_it(
     return language.kind(found) in kinds and own <= words and bool(new) and new <= said
 
 
-_TOKENS = 48  # of a wording
+_WORDING_TOKENS = 48
 _LONGER = 3  # times as long as the question a wording may be
 
 
 def wordings(question: str, model: LanguageModel) -> tuple[str, ...]:
-    """The question, and what a model makes of it in other languages.
+    """The question, and what a model makes of it in other languages, to search with.
 
+    Embeddings of sentences are near to others of the same language first, so a question in one
+    finds few of the mails in another. A unit is as near as the nearest wording.
     A wording that is in another language than was asked for is left out, as is one that is no
     question.
 
@@ -185,12 +187,14 @@ def wordings(question: str, model: LanguageModel) -> tuple[str, ...]:
     tokenizer = model.tokenizer
     prompt = _template().cut(tokenizer, question)
     try:
-        most = prompt.allowance(model, _TOKENS, _TOKENS)
+        most = prompt.allowance(model, _WORDING_TOKENS, _WORDING_TOKENS)
     except ContextLengthError:
         return (question,)
-    rows = read(model, prompt, [model.digest((one.name,), most) for one in others], room=_TOKENS)
+    rows = read(
+        model, prompt, [model.digest((one.name,), most) for one in others], room=_WORDING_TOKENS
+    )
     assert isinstance(rows, SpeakingRows)
-    said = rows.continue_each(prompt.suffix, _TOKENS, [True] * len(others))
+    said = rows.continue_each(prompt.suffix, _WORDING_TOKENS, [True] * len(others))
     found = [question]
     for language, one in zip(others, said, strict=True):
         ids = [token for token in one.tokens if token not in tokenizer.stop_tokens]
