@@ -459,7 +459,7 @@ def test_control_characters_are_left_out_at_every_door(name, corpus, tmp_path, m
         llm = PrivateContextLLM(ScriptedModel({"": "Hello."}), agreement="off")
         CONVERSED[name](llm, ledger)
     assert cut == [("Be brief.", "When does the depot open?")]
-    assert said == [["User: Who?", "Assistant: Ann."]]
+    assert said == [["User: Who?"], ["User: Who?", "Assistant: Ann."]]
 
 
 def every_error(kind: type[DPICLError] = DPICLError) -> Iterator[DPICLError]:
