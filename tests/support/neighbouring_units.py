@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from dpicl_rag.cli.synthesise import _read as labelled
+from dpicl_rag.cli.synthesise import read_labelled as labelled
 from dpicl_rag.cli.tabular_commands import _read as rows_of
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import DPICLError

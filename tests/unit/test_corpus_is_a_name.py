@@ -12,6 +12,7 @@ NAMES = {
     *("str", "str | None"),
     # Options of the command line, which are names too.
     *(
+        "options.CorpusOrNone",
         "NewCorpus",
         "ChargedOption",
         "KeyCorpus",

@@ -145,7 +145,7 @@ def test_open_webui_asks_with_its_usual_body_and_its_stop_button_ends_the_answer
         "stop": ["\nUser:"],
         "user": "ann",
     }
-    rewriting = 64  # draws, of the question from what was said before
+    rewriting = 2 * 64  # draws, of the question from what the user said, and from all
     with closing(running.send(body)) as sent:
         model.let(rewriting + 3)
         until(lambda: model.begun == rewriting + 4)
