@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 71_600
+MOST_LINES = 71_500
 MOST_FILES = 340
 LONGEST = 450
 SHARED_FILES = {"base.py"}
