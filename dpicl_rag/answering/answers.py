@@ -8,7 +8,7 @@ from functools import partial
 
 from dpicl_rag.answering.answer_plan import planned_answer, with_agreement
 from dpicl_rag.answering.decoding import generate
-from dpicl_rag.answering.follow_ups import whole_question, wordings
+from dpicl_rag.answering.follow_ups import whole_question
 from dpicl_rag.answering.free_answers import (
     form_of,
     is_small_talk,
@@ -26,6 +26,7 @@ from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes, statin
 from dpicl_rag.answering.steps import answered_in_steps, plan_of_steps, questions_of
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer, whole_answer
+from dpicl_rag.answering.wordings import wordings
 from dpicl_rag.answering.written_sentences import counts_in_words, only_repeats, with_counts
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.bundle import Bundle

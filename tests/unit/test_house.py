@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
 MOST_LINES = 71_500
-MOST_FILES = 340
+MOST_FILES = 341
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9
