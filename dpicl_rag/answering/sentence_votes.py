@@ -115,7 +115,7 @@ class VoteReader:
         vote = vote_for(sentence, self._question, self._form, by_parts=self._silent)
         if vote is not None and vote.words and vote.words <= self._shown:
             return None  # a worked example, not the document
-        if vote is None or (vote := document.carries(vote)) is None:
+        if vote is None or (vote := document.carries(vote, self._shown)) is None:
             return None
         if self._silent:
             return vote  # who makes things up would not have been silent
@@ -171,16 +171,24 @@ class _Document:
         except Exception:
             return _Document("", frozenset(), frozenset(), False, keys)
 
-    def carries(self, vote: SentenceVote) -> SentenceVote | None:
-        """The part of a vote that it states."""
+    def carries(self, vote: SentenceVote, shown: Set[str]) -> SentenceVote | None:
+        """The part of a vote that it states, and that is no copy of what experts were shown."""
         try:
             if not vote.of_kind:
                 return vote.within(self.words)
             states = self.keys.states(self.text)
-            stated = vote.within(self.words, lambda key: states(key) and not self._signs(key))
+            stated = vote.within(
+                self.words,
+                lambda key: states(key) and not self._signs(key) and not self._copied(key, shown),
+            )
             return None if stated is None else replace(stated, keys=stated.keys[: self.keys.most])
         except Exception:
             return None  # one unit's words
+
+    def _copied(self, key: str, shown: Set[str]) -> bool:
+        """True of words of a worked example, which a document in another language may not have."""
+        words = content_words(key)
+        return not self.keys.by_value and bool(words) and words <= shown - self.words
 
     def _signs(self, key: str) -> bool:
         """True of words of the sender, which a document in another language does not state."""

@@ -3,7 +3,7 @@
 import * as job from "./job.js";
 import { byId, element, few, request, submits } from "./shared.js";
 
-let most = 0;
+let most = Infinity; // until it is known; the server refuses what is too large
 
 /** What is taken: bytes of a file, and the budget of a corpus that has none. */
 export function show(mostBytes, epsilon) {

@@ -197,6 +197,29 @@ def test_a_vote_is_a_function_of_its_own_unit():
     assert votes([2, 0]) == [None, "9 days"]
 
 
+@pytest.mark.parametrize(
+    ("document", "keys"),
+    [
+        ("Die Kurse sind Yoga und Töpfern.", ["pottery"]),
+        ("The courses are pottery and yoga.", ["pottery"]),
+        ("Die Kurse: Töpfern, Piano Stool.", ["piano stool", "pottery"]),
+    ],
+)
+def test_a_thing_of_a_worked_example_is_no_vote(document, keys):
+    """A model listed one that no document names; those in other languages were believed."""
+    made = VoteReader(
+        Letters(),
+        "Which courses are there?",
+        [[document]],
+        canonical_form,
+        lambda before, tokens: 0.0,
+        shown=frozenset({"piano", "stool"}),
+        silent=True,
+    )
+    [found] = made.votes((), [said("Piano Stool and Pottery.")])
+    assert sorted(found.keys) == keys
+
+
 def test_nothing_private_is_shown():
     made = VoteReader(Letters(), "?", [["secret"]], canonical_form, lambda before, tokens: 0.0)
     assert repr(made) == "VoteReader(<private>)"
