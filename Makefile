@@ -43,8 +43,9 @@ demo-terminal: $(STAMP)
 	$(BIN)/python -m demos.email_assistant
 
 # Heavy tests are left to test-all, but for those that guard what any change can touch. What takes
-# many minutes by itself is left to `make stress`, as are most of the kills.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadgroup
+# many minutes by itself is left to `make stress`, as are most of the kills. Processes that tests start
+# would compile all files anew where Python is told to keep no bytecode.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadgroup
 LONG   := fuzz_rows fuzz_ingest fuzz_neighbours fuzz_releases server ray_kills synthesis_kill_instants mail_kills
 IGNORED := $(LONG:%=--ignore=tests/stress/test_%.py)
 SHARD  ?= 1/1

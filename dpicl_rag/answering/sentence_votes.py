@@ -278,12 +278,12 @@ def votes_of_notes(
         notes: One a unit at most.
         passages: What the reader was given of each unit.
     """
-    keys = answer_keys(question.text)
+    keys, shown = answer_keys(question.text), content_words(question.shown)
 
     def vote(note: Sequence[str], own: Sequence[str]) -> SentenceVote | None:
         said = first_sentence(note[0]) if note else ""
         found = vote_for(said, question.text, question.form, by_parts=True)
-        return None if found is None else _Document.of(own, keys).carries(found)
+        return None if found is None else _Document.of(own, keys).carries(found, shown)
 
     return [vote(note, own) for note, own in zip(notes, passages, strict=True)]
 

@@ -232,6 +232,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_that_is_given_nothing_asks_with_the_defaults(name, tiny_model, corpus, seen):
     ask, expected = DOORS[name]

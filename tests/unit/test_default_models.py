@@ -214,6 +214,7 @@ def test_only_the_default_is_a_toy(tiny_model):
     assert not is_toy(tiny_model)
 
 
+@pytest.mark.heavy
 def test_the_default_is_a_toy(default_model):
     assert is_toy(default_model)
     assert is_toy(default_model.with_cache(None))

@@ -223,6 +223,7 @@ def phrases(prompt):
 BY_READER = {"by": "model", "reader": ScriptedReader(phrases)}
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.parametrize("unit", QUICK)
 def test_phrases_of_a_reader_are_paid_for(unit):

@@ -45,6 +45,7 @@ def test_the_real_path_holds_and_its_charge_is_used_up(utility, accounting):
     assert 0.0 < found.worst_epsilon <= found.claimed_epsilon
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("settings", [{"adjacency": "replace_one"}, {"groups": 2}])
 def test_the_real_path_holds_for_changed_experts(settings):
     found = audit_synthetic(subject(**settings))

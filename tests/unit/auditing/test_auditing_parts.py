@@ -259,6 +259,7 @@ def test_the_ratio_of_an_answer_is_exact(monkeypatch):
     assert seen["b"] == pytest.approx(math.log(no / 0.5), abs=1e-5)
 
 
+@pytest.mark.heavy
 def test_likelihoods_of_whole_answers_add_up_to_one():
     from dpicl_rag.auditing.canaries import _Attacker
 

@@ -210,6 +210,7 @@ def plant_single_matrices(monkeypatch):
     monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("by_company")
 @pytest.mark.parametrize("planted", [False, True])
 @pytest.mark.parametrize("one_pair", ["a joined row"], indirect=True)

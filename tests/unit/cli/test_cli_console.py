@@ -143,6 +143,7 @@ def test_tracebacks_with_local_variables_are_off():
     assert not app.pretty_exceptions_show_locals
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help(cli, words):
     result = cli(*words, "--help")

@@ -216,6 +216,7 @@ def test_reports_of_several_runs_are_one_object(score, cli, home):
     assert json.loads(cli("evaluate", "report", *words).stdout) == {"reports": [one, one]}
 
 
+@pytest.mark.heavy
 def test_a_report_is_written(score, cli, home):
     pytest.importorskip("matplotlib")
     score()

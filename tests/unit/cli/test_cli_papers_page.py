@@ -75,6 +75,7 @@ def check(command: str) -> None:
         assert given["task"] in TASK_NAMES
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_page_exists_with_all_its_options(command):
     check(command)

@@ -253,6 +253,7 @@ def test_logs_carry_no_text(
     assert SECRET not in caplog.text + captured.out + captured.err + repr(corpus)
 
 
+@pytest.mark.heavy
 def test_the_default_embedder_finds_the_right_thread(tmp_path: Path) -> None:
     corpus = Corpus.create("mail", tmp_path)
     assert isinstance(corpus.embedder, SentenceTransformerEmbedder)

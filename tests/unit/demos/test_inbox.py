@@ -62,6 +62,7 @@ def test_equal_seeds_give_equal_files(tmp_path: Path) -> None:
     assert first != (tmp_path / "other").read_bytes()
 
 
+@pytest.mark.heavy
 def test_separator_lines_carry_the_date_of_the_message(made: Mailbox, tmp_path: Path) -> None:
     made.write(tmp_path / "box")
     lines = (tmp_path / "box").read_text().splitlines()
@@ -79,6 +80,7 @@ def test_writing_again_replaces_the_file(made: Mailbox, tmp_path: Path) -> None:
     assert (tmp_path / "box").read_bytes() == first
 
 
+@pytest.mark.heavy
 def test_the_file_holds_what_was_generated(made: Mailbox, tmp_path: Path) -> None:
     made.write(tmp_path / "box")
     box = mailbox.mbox(tmp_path / "box", create=False)

@@ -155,6 +155,7 @@ ERRORS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("error", ERRORS)
 def test_short_memory_shrinks_the_pass_and_goes_on(error):
     documents = [(n, n + 1, n + 2) for n in range(9)]

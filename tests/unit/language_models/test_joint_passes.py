@@ -110,6 +110,7 @@ def test_answers_in_company_keep_every_bit_whatever_the_model(name):
     assert differing(alone(model, asked), in_company(model, asked)) == 0
 
 
+@pytest.mark.heavy
 def test_copies_of_a_model_share_passes_and_others_do_not():
     models = build(), build()
     both = [models[0], models[0].copying(2.0), models[1], models[1]]

@@ -134,6 +134,7 @@ def test_one_in_python_that_finds_control_tokens_is_refused(monkeypatch):
         plain_reader(raw)
 
 
+@pytest.mark.heavy
 def test_the_packaged_default_reads_text_as_before_and_control_tokens_as_text(default_model):
     raw = default_model.tokenizer._tokenizer
     added = raw.get_added_vocab()

@@ -376,6 +376,7 @@ def test_a_huge_unit_is_read_as_any_other(ray, tmp_path):
         assert (sum(map(len, ray.messages)) > 8 << 20) is bool(huge)
 
 
+@pytest.mark.heavy
 def test_what_an_expert_says_is_the_same_in_any_company(spread):
     """Documents come and go, and with them who reads which: no other one's bits move."""
     draw = random.Random(3)

@@ -150,6 +150,7 @@ def test_a_record_that_is_too_large(tmp_path: Path, name: str, encoding: str) ->
     assert [item.reason for item in found.report.skipped] == [TOO_LARGE]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_quoted_field_over_many_lines(tmp_path: Path, closed: bool) -> None:
     """Closed, it is one row that is too large, and no line of it is one; else it costs its line."""

@@ -154,6 +154,7 @@ def test_what_is_damaged_is_asked_anew(damage, tmp_path, monkeypatch):
     assert yes_or_no_of(Reader(leaning)) == found
 
 
+@pytest.mark.heavy
 def test_the_default_model_is_known_and_cannot_count(default_model):
     model = Reader(leaning, default_model.fingerprint)
     found = yes_or_no_of(model)

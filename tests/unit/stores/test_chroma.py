@@ -170,6 +170,7 @@ def test_langchain_chroma(tmp_path: Path, embedder: HashingEmbedder) -> None:
     assert ThresholdRetriever(corpus, 0.5).retrieve("a refund takes") == []
 
 
+@pytest.mark.heavy
 def test_llama_index(client: chromadb.ClientAPI, embedder: HashingEmbedder) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its own deprecations at import

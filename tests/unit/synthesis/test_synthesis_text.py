@@ -106,6 +106,7 @@ class TestNeighbours:
         for one, other in itertools.combinations(log_ps, 2):
             assert share_of_charge(one, other, 4 * text_rho) <= 1 + ROUNDING
 
+    @pytest.mark.heavy
     def test_what_joins_no_topic_moves_nothing(self, monkeypatch):
         without = self.without(monkeypatch, AROUND)
         stranger = distribution(monkeypatch, PLAN, [NEWCOMERS[-1], *AROUND], TOKENS)
