@@ -15,7 +15,7 @@ export OMP_WAIT_POLICY := passive
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it; MODEL=small is no toy"
 	@echo "make demo-terminal   the same mailbox in the terminal, beside ordinary RAG"
-	@echo "make test   run the tests that every change waits for (eleven minutes); BESIDE=1/32 more"
+	@echo "make test   run the tests that every change waits for (ten minutes); BESIDE=1/32 more"
 	@echo "make test-all  all tests, and the planted faults that they must see; SHARD=1/4 is a part"
 	@echo "make test-faults  only the planted faults"
 	@echo "make lint   lint and types"
