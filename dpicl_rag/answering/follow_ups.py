@@ -19,12 +19,7 @@ from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.languages.elliptic_questions import filled_in
-from dpicl_rag.languages.languages import (
-    Language,
-    QuestionKind,
-    follow_ups,
-    language_of,
-)
+from dpicl_rag.languages.languages import Language, QuestionKind, follow_ups, language_of
 from dpicl_rag.prompts import Example, PromptTemplate, plain
 from dpicl_rag.requests import Turn
 from dpicl_rag.results import UNSUPPORTED

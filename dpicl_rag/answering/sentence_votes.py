@@ -188,7 +188,8 @@ class _Document:
     def _copied(self, key: str, shown: Set[str]) -> bool:
         """True of words of a worked example, which a document in another language may not have."""
         words = content_words(key)
-        return not self.keys.by_value and bool(words) and words <= shown - self.words
+        copied = bool(words) and words <= shown and not words <= self.words
+        return copied and not self.keys.by_value
 
     def _signs(self, key: str) -> bool:
         """True of words of the sender, which a document in another language does not state."""

@@ -203,6 +203,7 @@ def test_a_vote_is_a_function_of_its_own_unit():
         ("Die Kurse sind Yoga und Töpfern.", ["pottery"]),
         ("The courses are pottery and yoga.", ["pottery"]),
         ("Die Kurse: Töpfern, Piano Stool.", ["piano stool", "pottery"]),
+        ("Die Kurse: Töpfern, Piano.", ["pottery"]),
     ],
 )
 def test_a_thing_of_a_worked_example_is_no_vote(document, keys):
