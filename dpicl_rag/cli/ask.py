@@ -97,11 +97,7 @@ def ask(
             raise ConfigurationError("the question is empty")
         request = Request.of(kind, question=question, **asking).settled()
         bundle = data_folder.open_bundle(published, source.embedder)
-        from dpicl_rag.knowledge import PublicDocuments
-        from dpicl_rag.synthesis.public_records import RECORDS
-
-        records, lacks, origin = None, "", dict[str, Any]()
-        many = source.top_k or source.units or RECORDS
+        records, lacks = None, ""
         if bundle is not None and not (plan or asking.get("fresh")):
             from dpicl_rag.surveys.remembered_counts import published_item
 
@@ -111,21 +107,17 @@ def ask(
             lacks = f"{published} does not have this; "
             if source.corpus:
                 console.note(f"{published}: does not have this; the documents are asked")
-            elif (item := bundle.records) is not None and request.kind == "answer":
-                records = bundle.records_near(question, many)
-                origin = {"epsilon": item.epsilon, "delta": item.delta}
+            elif request.kind == "answer":
+                records = _synthetic_records(question, bundle, source)
         if records is None and not source.corpus:
             raise typer.BadParameter(f"{lacks}name the corpus that is asked", param_hint="--corpus")
         if records is None:
             opened = stack.enter_context(opened_corpus(source, quiet))
-            if (made := opened.synthetic) is not None:
-                nearest = PublicDocuments(opened, most=many, least=-1.0)
-                records = nearest.recall(question)
-                origin = {"epsilon": made.epsilon, "delta": made.delta, "run": made.run}
+            records = _synthetic_records(question, opened, source)
         asks = answering.reader is None and not (plan or as_json or quiet)
         answering = replace(answering, model=chosen_model(answering.model, asks=asks))
         if records is not None:
-            _ask_synthetic(question, records, origin, settings, answering, as_json, quiet)
+            _ask_synthetic(question, *records, settings, answering, as_json, quiet)
             return
         from dpicl_rag.answering.free_answers import is_small_talk
 
@@ -256,6 +248,25 @@ def _print_plan(
     with planning_model(config, answering.reader, name, answering) as llm:
         numbers = {"kind": request.kind} if as_json else None
         print_plan(llm.plan(documents, request), as_json=as_json, kind=numbers)
+
+
+def _synthetic_records(
+    question: str, place: Bundle | Corpus | ChromaCollection, source: option_groups.Source
+) -> tuple[Sequence[str], Mapping[str, Any]] | None:
+    """Synthetic records near to a question, and what they cost once; None where there are none."""
+    from dpicl_rag.knowledge import Bundle
+
+    made = place.records if isinstance(place, Bundle) else place.synthetic
+    if made is None:
+        return None
+    from dpicl_rag.synthesis.public_records import RECORDS, nearest_records
+
+    most = source.top_k or source.units or RECORDS
+    cost = {"epsilon": made.epsilon, "delta": made.delta}
+    if isinstance(place, Bundle):
+        return place.records_near(question, most), cost
+    assert place.synthetic is not None
+    return nearest_records(place, question, most), {**cost, "run": place.synthetic.run}
 
 
 def _ask_synthetic(

@@ -80,8 +80,8 @@ def _by_head(text: str, path: Path, embedder: str | None, *, as_json: bool) -> N
 
 @synthesise.app.command("labels")
 @console.reported("interrupted; what was released is kept, and the same command shows it")
+@option_groups.expanded
 def label_head(
-    source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")],
     labels: Annotated[
         str,
         typer.Option(metavar="A,B,...", help="The public list of labels; others are left out."),
@@ -94,21 +94,13 @@ def label_head(
             "--out", metavar="DIR", help="Folder of the release; made again, it costs no more."
         ),
     ] = None,
-    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
-    label_column: Annotated[str, typer.Option(help="Column with the label.")] = "label",
-    unit: Annotated[
-        str, typer.Option(metavar="NAME", help="Column that is protected as a whole; or each row.")
-    ] = "document",
+    *,
+    table: synthesise.LabelledTable,
     adjacency: Annotated[
         str, typer.Option(metavar="add_or_remove_one|replace_one", help="What neighbours are.")
     ] = "add_or_remove_one",
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Say what it would cost; read nothing.")
-    ] = False,
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Charge the ledger's budget of this corpus; otherwise nothing is kept."),
-    ] = None,
+    plan: options.CostPlan = False,
+    corpus: options.ChargedOption = None,
     embedder: options.Embedding = None,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
@@ -130,14 +122,13 @@ def label_head(
     if out is None:
         raise ConfigurationError("give the folder of the release with --out, so it is paid once")
     model = data_folder.load_embedder(embedder)
-    columns = (text_column, label_column)
 
     def draw() -> dict[str, Any]:
         with ExitStack() as stack:
             book = None
             if corpus is not None:
                 book = stack.enter_context(file_budgets.open_book(ledger, corpus))
-            private = synthesise.read_labelled(source, *columns, unit, quiet)
+            private = table.read(quiet)
             with console.status("Embedding", quiet=quiet):
                 head = release_label_head(
                     private,
@@ -153,12 +144,15 @@ def label_head(
 
     settings = {
         **{"kind": "label head", "labels": list(names), "epsilon": epsilon, "delta": delta},
-        **{"adjacency": adjacency, "columns": list(columns), "unit": unit, "corpus": corpus},
-        **{"table": str(source.resolve()), "model": model.fingerprint},
+        **{"adjacency": adjacency, "columns": list(table.columns), "unit": table.unit},
+        **{"corpus": corpus, "table": str(table.source.resolve()), "model": model.fingerprint},
     }
     with console.told(NoBudgetWarning):
         found = kept_release(
-            out, settings, draw, lambda: check_private_table(source, columns, unit=unit)
+            out,
+            settings,
+            draw,
+            lambda: check_private_table(table.source, table.columns, unit=table.unit),
         )
     head = LabelHead.of_json(found, model)
     if as_json:

@@ -105,6 +105,13 @@ CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help=_CORPUS)]
 CorpusName = Annotated[str, _named("--corpus", "NAME", _CORPUS, "CORPUS")]
 CorpusOrNone = Annotated[str, _named("--corpus", "NAME", _CORPUS, "CORPUS", show_default="")]
 AnyCorpus = Annotated[str | None, _named("--corpus", "NAME", f"Of one corpus. {_CORPUS}")]
+ChargedOption = Annotated[
+    str | None,
+    typer.Option(
+        "--corpus", help="Charge the ledger's budget of this corpus; otherwise nothing is kept."
+    ),
+]
+CostPlan = Annotated[bool, typer.Option("--plan", help="Say what it would cost; read nothing.")]
 QuestionArgument = Annotated[str, typer.Argument(help="The question. It is public.")]
 QuestionOption = Annotated[str, typer.Option("--question", help="The question. It is public.")]
 Labels = Annotated[

@@ -193,29 +193,51 @@ class Writing:
         return {**vars(self), "template": shape}
 
 
+@dataclass(frozen=True)
+class LabelledTable:
+    """A private table of texts with labels."""
+
+    source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")]
+    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text"
+    label_column: Annotated[str, typer.Option(help="Column with the label.")] = "label"
+    unit: Annotated[
+        str, typer.Option(metavar="NAME", help="Column that is protected as a whole; or each row.")
+    ] = "document"
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """Those of texts and of labels."""
+        return self.text_column, self.label_column
+
+    def read(self, quiet: bool) -> list[LabelledDocument]:
+        """Its rows. Private."""
+        from dpicl_rag.loaders import load_private_table
+        from dpicl_rag.synthesis.pools import LabelledDocument
+
+        with console.status("Reading", quiet=quiet):
+            documents = load_private_table(
+                self.source, self.columns, unit=self.unit, text_field=self.text_column
+            )
+        return [
+            LabelledDocument(one.text, one.metadata.get(self.label_column, ""), one.unit)
+            for one in documents
+        ]
+
+
 @app.command("examples")
 @console.reported(_KEPT)
 @option_groups.expanded
 def examples(
-    source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")],
     writing: ExampleWriting,
     constants: Constants,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of the run, so a kill loses nothing."),
     ] = None,
-    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
-    label_column: Annotated[str, typer.Option(help="Column with the label.")] = "label",
-    unit: Annotated[
-        str, typer.Option(metavar="NAME", help="Column that is protected as a whole; or each row.")
-    ] = "document",
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Say what it would cost; read nothing.")
-    ] = False,
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Charge the ledger's budget of this corpus; otherwise nothing is kept."),
-    ] = None,
+    *,
+    table: LabelledTable,
+    plan: options.CostPlan = False,
+    corpus: options.ChargedOption = None,
     model: options.Model = None,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
@@ -229,7 +251,7 @@ def examples(
         return
     if out is None:
         raise ConfigurationError("give the folder of the run with --out, so a kill loses nothing")
-    private = read_labelled(source, text_column, label_column, unit, quiet)
+    private = table.read(quiet)
     from dpicl_rag.synthesis.examples import synthesise_examples
     from dpicl_rag.synthesis.released_records import RECORDS_FILE
 
@@ -371,22 +393,6 @@ def _plan(settings: dict[str, Any], *, in_ledger: bool) -> ExamplesPlan:
     labels = len(public_labels(settings["labels"]))
     public_rate(settings["rate"])
     return examples_plan(settings["method"], labels, in_rho=in_ledger, **numbers)
-
-
-def read_labelled(
-    source: Path, text_column: str, label_column: str, unit: str, quiet: bool
-) -> list[LabelledDocument]:
-    """Private examples of a table."""
-    from dpicl_rag.loaders import load_private_table
-    from dpicl_rag.synthesis.pools import LabelledDocument
-
-    columns = (text_column, label_column)
-    with console.status("Reading", quiet=quiet):
-        documents = load_private_table(source, columns, unit=unit, text_field=text_column)
-    return [
-        LabelledDocument(document.text, document.metadata.get(label_column, ""), document.unit)
-        for document in documents
-    ]
 
 
 def _cost(made: Synthesis) -> dict[str, float | None]:

@@ -43,12 +43,6 @@ Out = Annotated[
         "--out", metavar="DIR", help="Folder of the release; read again, it costs no more."
     ),
 ]
-ChargedOption = Annotated[
-    str | None,
-    typer.Option(
-        "--corpus", help="Charge the ledger's budget of this corpus; otherwise nothing is kept."
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -67,12 +61,10 @@ class Releasing:
     adjacency: Annotated[
         Literal["add_or_remove_one", "replace_one"], typer.Option(help="What neighbours are.")
     ] = "add_or_remove_one"
-    corpus: ChargedOption = None
+    corpus: options.ChargedOption = None
     ledger: options.LedgerPath = None
     out: Out = None
-    plan: Annotated[bool, typer.Option("--plan", help="Say what it would cost; read nothing.")] = (
-        False
-    )
+    plan: options.CostPlan = False
     as_json: options.AsJson = False
     quiet: options.Quiet = False
 

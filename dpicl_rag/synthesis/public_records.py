@@ -137,6 +137,16 @@ RECORDS = 1
 """Records that an answer reads by default: the packaged model confuses several."""
 
 
+def nearest_records(
+    source: Corpus | ChromaCollection, question: str, most: int = RECORDS
+) -> list[str]:
+    """The nearest records of a public corpus.
+
+    The nearest first, as no ranks are hidden here; a retriever of private units hides them.
+    """
+    return PublicDocuments(source, most=most, least=-1.0).recall(question)
+
+
 def ordinary_answer(
     source: Corpus | ChromaCollection,
     question: str,
@@ -166,8 +176,7 @@ def ordinary_answer(
             f"corpus {source.name!r} is private, and an ordinary answer would give it away; use "
             "PrivateContextLLM, or synthesise a corpus from it"
         )
-    # The nearest first, as no ranks are hidden here; a retriever of private units hides them.
-    passages = PublicDocuments(source, most=records, least=-1.0).recall(question)
+    passages = nearest_records(source, question, records)
     return greedy_answer(
         model, template or PromptTemplate(), question, passages, max_tokens=max_tokens, stop=stop
     )

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from dpicl_rag.cli.synthesise import read_labelled as labelled
+from dpicl_rag.cli.synthesise import LabelledTable
 from dpicl_rag.cli.tabular_commands import _read as rows_of
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import DPICLError
@@ -190,7 +190,7 @@ def _firsts(units: dict[str, list[Any]]) -> list[Any]:
 def check_labelled(case: TableCase) -> None:
     """The pools of labelled examples."""
     (without, quiet), (beside, told) = _written(
-        case, lambda path: labelled(path, "text", "ill", case.unit, quiet=True)
+        case, lambda path: LabelledTable(path, "text", "ill", case.unit).read(quiet=True)
     )
     assert_silent(quiet, told)
     assert_one_unit_more(*(_in_pools(pools(examples, LABELS, 1)) for examples in (without, beside)))

@@ -14,7 +14,7 @@ NAMES = {
     *(
         "options.CorpusOrNone",
         "NewCorpus",
-        "ChargedOption",
+        "options.ChargedOption",
         "KeyCorpus",
         "options.CorpusName",
         "options.AnyCorpus",
