@@ -9,6 +9,7 @@ it.
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
 from dpicl_rag.languages.languages import Language, QuestionKind
 from dpicl_rag.languages.question_slots import noun_places
@@ -16,9 +17,6 @@ from dpicl_rag.languages.question_slots import noun_places
 _LONGEST = 5  # words of a phrase
 _MARKS = " ?!.,¿¡"
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-_CLAUSE = frozenset({"to", "that", "if", "when", "whether", "like", "true"})
-_NO_THING = re.compile(r"\bwhat (?:time|day|date) is it\b|\bdo it\b", re.IGNORECASE)
-_MANY = re.compile(r"[^s]s", re.IGNORECASE)
 
 
 def filled_in(question: str, before: str, language: Language) -> str | None:
@@ -56,26 +54,28 @@ def filled_in(question: str, before: str, language: Language) -> str | None:
 
 def _with_its_thing(question: str, before: str, language: Language) -> str | None:
     """The question with the thing of the one before in the place of its pronoun."""
+    if (things := language.things) is None:
+        return None
     words = list(_WORD.finditer(question))
     folded = [word.group().casefold() for word in words]
-    at = [n for n, word in enumerate(folded) if word in language.pronouns]
+    at = [n for n, word in enumerate(folded) if word in things.pronouns]
     if len(at) != 1 or len(words) < 3:
         return None
     # "Is it possible to swim?" asks for no thing, nor do "What time is it?" and "How do I do it?".
     # "I lost a key. Who has it?" names its own.
     own = [noun for noun in noun_places(language, folded) if noun < at[0]]
-    if own or not _CLAUSE.isdisjoint(folded[at[0] :]) or _NO_THING.search(question):
+    if own or things.idle.search(question):
         return None
-    thing = _thing_of(before, language)
+    thing = _thing_of(before, language, things.joined_by)
     said = language.content_words(question)
-    if thing is None or said & language.content_words(thing) or _MANY.fullmatch(thing[-2:]):
+    if thing is None or said & language.content_words(thing) or things.many.search(thing):
         return None
     begin, end = words[at[0]].span()
     whole = f"{question[:begin]}{thing}{question[end:]}"
     return whole[:1].upper() + whole[1:]
 
 
-def _thing_of(question: str, language: Language) -> str | None:
+def _thing_of(question: str, language: Language, joined_by: Set[str]) -> str | None:
     """The one thing that a question names: "the fee for a new key". None where it names more."""
     words = list(_WORD.finditer(question))
     folded = [word.group().casefold() for word in words]
@@ -90,7 +90,7 @@ def _thing_of(question: str, language: Language) -> str | None:
         return None
     for run in things[1:]:  # "for a new key", and nothing else
         between = folded[last + 1 : run[0]]
-        if between[:1] not in (["of"], ["for"]) or not language.determiners.issuperset(between[1:]):
+        if not (joined_by >= {*between[:1]} and language.determiners >= {*between[1:]}):
             return None
         last = run[-1]
     return question[words[first].start() : words[last].end()]

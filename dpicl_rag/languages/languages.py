@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -42,6 +42,30 @@ class QuestionKind(StrEnum):
     OTHER = "other"
 
 
+@dataclass(frozen=True)
+class Things:
+    """Words for a thing that was named before.
+
+    Attributes:
+        pronouns: Stand for one.
+        idle: A question whose pronoun stands for none: "Is it possible to swim?".
+        joined_by: Prepositions between what is one thing: "the fee for a key".
+        many: The end of a word for several.
+    """
+
+    pronouns: frozenset[str]
+    idle: re.Pattern[str]
+    joined_by: frozenset[str]
+    many: re.Pattern[str]
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Things:
+        """As the file has them."""
+        idle = re.compile(rf"\b(?:{'|'.join(data['idle'])})\b", re.IGNORECASE)
+        pronouns, joined_by = (frozenset(data[one].split()) for one in ("pronouns", "joined_by"))
+        return Things(pronouns, idle, joined_by, re.compile(rf"{data['many']}$", re.IGNORECASE))
+
+
 @dataclass(frozen=True, eq=False)
 class Language:
     """A language, as far as answers need it.
@@ -60,8 +84,8 @@ class Language:
         determiners: Words that stand before a noun.
         auxiliaries: Verbs that say nothing by themselves.
         day_times: Words of times that are no weekday and no month.
-        pronouns: Words for a thing that was named before; none of a language whose words for it
-            are those for persons, too.
+        things: How it speaks of a thing that was named before; None of a language whose words for
+            one are those for persons, too.
         person_pronouns: Words for a person who was named before; none of such a language.
         generic: Nouns that one wording of a question has and another lacks.
         at_present: Words of a question that an answer to it leaves out.
@@ -85,7 +109,7 @@ class Language:
     determiners: frozenset[str]
     auxiliaries: frozenset[str]
     day_times: frozenset[str]
-    pronouns: frozenset[str]
+    things: Things | None
     person_pronouns: frozenset[str]
     generic: frozenset[str]
     at_present: frozenset[str]
@@ -334,7 +358,7 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         determiners=frozenset(data["determiners"].split()),
         auxiliaries=frozenset(data["auxiliaries"].split()),
         day_times=frozenset(data["day_times"].split()),
-        pronouns=frozenset(data.get("pronouns", "").split()),
+        things=Things.of(data["things"]) if "things" in data else None,
         person_pronouns=frozenset(data.get("person_pronouns", "").split()),
         generic=frozenset(data["generic"].split()),
         at_present=frozenset(data["at_present"].split()),
