@@ -34,6 +34,9 @@ from tests.support.scored_units import ScoredUnits
 CORPUS = "notes"
 SIZE = 8
 UNITS = [f"unit {number}" for number in range(40)]
+STATED = "abcdefg"
+"""What those who agree say to the end. Documents that have its words support a drawn text."""
+
 # 39 reach the lowest threshold, more than an answer aims to read, so that many are thinned.
 SCORES = {unit: [0.785 - 0.01 * number] for number, unit in enumerate(UNITS)}
 
@@ -191,7 +194,7 @@ def answer(ledger: Ledger, memory: AnswerMemory, shadow: Shadow, *, plain: bool)
     llm = PrivateContextLLM(
         Model(shadow), ledger=ledger, corpus=CORPUS, knowledge=memory, **settings
     )
-    units, question = ScoredUnits(SCORES), f"Question {random.randrange(5)}?"
+    units, question = ScoredUnits(SCORES, f" {STATED}"), f"Question {random.randrange(5)}?"
     if not plain and random.random() < 0.2:
         llm.classify(question, units, ["a", "b", "c"])
         shadow.seen["labels"] += 1

@@ -34,14 +34,17 @@ class OneVector:
 
 
 class ScoredUnits:
-    """A source of vectors in which each unit's passages have given cosines with any question."""
+    """A source of vectors in which each unit's passages have given cosines with any question.
+
+    What they say stands behind the unit's name in all of them.
+    """
 
     name = None
     embedder = OneVector([1, 0])
 
-    def __init__(self, units: Mapping[str, Sequence[float]]) -> None:
+    def __init__(self, units: Mapping[str, Sequence[float]], says: str = "") -> None:
         records = [
-            StoredRecord(f"{unit}/{place}", unit, f"{unit}/{place}")
+            StoredRecord(f"{unit}/{place}", unit, f"{unit}/{place}{says}")
             for unit, scores in units.items()
             for place in range(len(scores))
         ]

@@ -265,7 +265,7 @@ PROGRAMS = {
     "dpicl-rag evaluate synthetic ": "dpicl_research.synthetic_examples.run",
     "dpicl-rag evaluate radius": "dpicl_research.radius_search.measure",
     "dpicl-rag evaluate tabular": "dpicl_research.table_labels.run",
-    "dpicl-rag evaluate report": "dpicl_research.plots.save",
+    "dpicl-rag evaluate report runs/agnews runs/trec": "dpicl_research.plots.save",
     "python -m benchmarks.tabular": "benchmarks.tabular.bits_table",
 }
 """What does the work of a command, by the command's beginning."""
