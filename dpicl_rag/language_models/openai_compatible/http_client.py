@@ -15,7 +15,6 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import httpx
@@ -32,6 +31,7 @@ _IN_FLIGHT = 4  # requests of one step at once
 _CALLS = 4  # that fit into the deadline: one that hangs by accident is made again
 _PAUSES = 60  # of the longest kind
 _PASSING = {408, 425, 429}  # of the answers below 500, those that a later try may change
+_loops: dict[int, asyncio.AbstractEventLoop] = {}  # by process
 _starting = threading.RLock()  # what collects garbage meanwhile may come in again
 
 
@@ -300,7 +300,7 @@ def begin_in_loop(work: Coroutine[Any, Any, T]) -> Future[T]:
 
 def settle(seconds: float = 1.0) -> None:
     """Wait for what was begun there and nobody waits for, such as the close of a client."""
-    if _loop.cache_info().currsize:
+    if os.getpid() in _loops:
         run_in_loop(_others(seconds))
 
 
@@ -310,9 +310,13 @@ async def _others(seconds: float) -> None:
         await asyncio.wait(others, timeout=seconds)
 
 
-@lru_cache(maxsize=1)
 def _loop(process: int) -> asyncio.AbstractEventLoop:
     """The loop of a process: a forked child has not got its parent's thread."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="dpicl-rag servers", daemon=True).start()
-    return loop
+    if process not in _loops:
+        made = asyncio.new_event_loop()
+        if _loops.setdefault(process, made) is made:
+            name = "dpicl-rag servers"
+            threading.Thread(target=made.run_forever, name=name, daemon=True).start()
+        else:  # what collected garbage while it was made came in again and made another
+            made.close()
+    return _loops[process]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from functools import lru_cache
 
 import pytest
 
@@ -180,7 +179,17 @@ def test_a_server_that_fails_while_it_is_tried_is_one_line(fake, fault):
         OpenAICompatibleModel(server.address(deadline=0.1))
 
 
-def test_threads_that_ask_first_at_once_share_one_event_loop(monkeypatch):
+@pytest.fixture
+def no_loop(monkeypatch):
+    """A process that has asked no server yet."""
+    monkeypatch.setattr(http_client, "_loops", {})
+
+
+async def running():
+    return asyncio.get_running_loop()
+
+
+def test_threads_that_ask_first_at_once_share_one_event_loop(no_loop, monkeypatch):
     """A client's connections belong to the loop that opened them."""
     meeting, new_event_loop = Meeting(), asyncio.new_event_loop
 
@@ -188,9 +197,19 @@ def test_threads_that_ask_first_at_once_share_one_event_loop(monkeypatch):
         meeting.wait()
         return new_event_loop()
 
-    async def running():
-        return asyncio.get_running_loop()
-
-    monkeypatch.setattr(http_client, "_loop", lru_cache(1)(http_client._loop.__wrapped__))
     monkeypatch.setattr(http_client.asyncio, "new_event_loop", new)
     assert len(set(at_once([lambda: http_client.run_in_loop(running())] * 4))) == 1
+
+
+def test_what_collects_garbage_while_the_loop_is_made_shares_it(no_loop, monkeypatch):
+    """A client that is collected there closes in the loop, which is not there yet."""
+    new_event_loop, inner = asyncio.new_event_loop, []
+
+    def new():
+        if not inner:
+            inner.append(None)
+            inner.append(http_client.run_in_loop(running()))
+        return new_event_loop()
+
+    monkeypatch.setattr(http_client.asyncio, "new_event_loop", new)
+    assert http_client.run_in_loop(running()) is inner[1]
