@@ -188,7 +188,8 @@ class Shares:
         counted_units: Of a count, for the number of units that are asked. What is misread grows
             with that number, by a few in a hundred of it, so its noise may be seven times as large.
         survey_words: Of a survey, for the counts of words; the rest is for the shares of themes.
-        summary_survey: Of a summary, for its survey; the rest is for words that units of the
+        summary_words: Of a summary, for the counts of words that units say they are about.
+        summary_themes: The same for the shares of themes; the rest is for words that units of the
             largest themes agree on.
         keys: Of a synthetic corpus, for the counts that find its keys.
         listed_keys: Of that, for words of the public list, where both kinds are counted; the trie
@@ -222,7 +223,8 @@ class Shares:
     first_of_values: float = 1 / 36
     counted_units: float = 0.02
     survey_words: float = 0.6
-    summary_survey: float = 0.6
+    summary_words: float = 0.5
+    summary_themes: float = 0.2
     keys: float = 0.1
     listed_keys: float = 0.3
 

@@ -41,7 +41,7 @@ def units_of_a_step(tokens: int) -> int:
 
 
 def tally_search(
-    documents: Documents, config: PrivacyConfig, sample: float, *, read: bool
+    documents: Documents, config: PrivacyConfig, sample: float, *, most: int | None
 ) -> Search:
     """The search for the units that are counted, with the noise that the budget pays for.
 
@@ -49,14 +49,14 @@ def tally_search(
         documents: That hold them; for its price any, such as none.
         config: Public settings.
         sample: The part of the units that is read, by a coin for each.
-        read: Whether a reader reads them.
+        most: About how many are read at most, by coins for each; all if None.
 
     Raises:
         ConfigurationError: The settings do not fit the documents.
     """
     search = all_units(documents, config.privacy_unit)
-    if read and config.max_calls is not None:
-        search = search.limited(config.max_calls)
+    if most is not None:
+        search = search.limited(most)
     search = PoissonSampledRetriever(search, sample)
     if config.only_gaussian:
         search = search.from_fine_grid()
@@ -262,62 +262,73 @@ def survey_plan(
 
 @dataclass(frozen=True, slots=True)
 class SummaryCounts:
-    """The counts of a summary. Public.
+    """The counts of a summary whose units are asked. Public.
 
     Attributes:
-        survey: The plan of its themes.
-        sentences: Of the words that units of the largest themes give; None where they are not
-            asked.
+        words: That units say they are about.
+        shares: Noise on the counts of themes.
+        sentences: Words that units of the largest themes give.
     """
 
-    survey: Plan[ThemeCounts]
-    sentences: Agreement | None
+    words: Agreement
+    shares: Histogram
+    sentences: Agreement
 
     @property
     def rho(self) -> float:
         """Price of all for any unit, zCDP."""
-        sentences = 0.0 if self.sentences is None else self.sentences.rho
-        return self.survey.mechanism.rho + sentences
+        return self.words.rho + self.shares.rho + self.sentences.rho
+
+    @property
+    def themes(self) -> ThemeCounts:
+        """Those of its themes."""
+        noise = self.words.noise
+        assert isinstance(noise, DiscreteGaussian)
+        return ThemeCounts(Histogram(noise, self.words.rho), self.words.threshold, self.shares)
 
 
 def summary_plan(
-    config: PrivacyConfig, words: int, votes: int, keys: int | None, *, booked: bool
+    config: PrivacyConfig, keys: int, search_rho: float, *, booked: bool
 ) -> Plan[SummaryCounts]:
-    """The plan of a summary: a survey, and what units of its largest themes agree on.
+    """The plan of a summary: words of subjects, units by theme, what units of the largest say.
 
     Args:
         config: Public settings.
-        words: How many the vocabulary has.
-        votes: Words that one unit votes for.
-        keys: Words that one unit of a theme gives at most; None asks no unit.
+        keys: Words that one unit of a theme gives at most.
+        search_rho: zCDP rho that finding the units costs any of them.
         booked: Whether a ledger books what thresholds cost.
 
     Raises:
-        ConfigurationError: As of `survey_plan`.
+        ConfigurationError: The settings ask for individual accounting, or the search takes all.
     """
-    whole = None if keys is None else config.rho(booked=booked)
-    part = None if whole is None else SHARES.summary_survey * whole
-    survey = survey_plan(config, words, votes, rho=part)
-    parts, sentences = survey.parts[1:], None
-    if keys is not None and whole is not None:
-        sentences = Agreement.within(
-            (whole - survey.rho) * _ROUNDING,
-            config.threshold_delta(booked=booked),
-            DIRECT,
-            config.adjacency,
-            keys,
-            gaussian=config.only_gaussian,
-        )
-        what = f"words of the largest themes, released where about {sentences.threshold} say so"
-        parts = (*parts, Price("sentences", sentences.rho, what, sentences.delta))
+    if config.accounting == "individual":
+        raise ConfigurationError("all units of a summary pay; leave accounting out")
+    _require_single_units(config)
+    rho, fine = config.rho(booked=booked), config.only_gaussian
+    left = (rho - search_rho) * _ROUNDING
+    if left <= 0:
+        raise ConfigurationError("the search takes the whole budget; give it more noise (sigma)")
+    delta = config.threshold_delta(booked=booked) / 2
+    agreed = partial(Agreement.within, stability=DIRECT, adjacency=config.adjacency, gaussian=fine)
+    words = agreed(SHARES.summary_words * left, delta, keys=1)
+    for_shares = SHARES.summary_themes * left
+    shares = Histogram.within(for_shares, _THEMES, 1, DIRECT, config.adjacency, gaussian=fine)
+    sentences = agreed(left - words.rho - shares.rho, delta, keys=keys)
+    of_words = f"words that units say they are about, released where about {words.threshold} do"
+    of_sentences = f"words of the largest themes, released where about {sentences.threshold} say so"
     return Plan(
-        mechanism=SummaryCounts(survey, sentences),
+        mechanism=SummaryCounts(words, shares, sentences),
         individual=False,
         epsilon=config.epsilon,
         delta=config.delta,
-        rho=whole or survey.rho,
-        parts=parts,
-        gaussian=config.only_gaussian,
+        rho=rho,
+        parts=(
+            Price("search", search_rho, _SEARCH),
+            Price("words", words.rho, of_words, words.delta),
+            Price("themes", shares.rho, "noise on the count of each theme"),
+            Price("sentences", sentences.rho, of_sentences, sentences.delta),
+        ),
+        gaussian=fine,
     )
 
 

@@ -1,16 +1,20 @@
-"""Summaries: the largest themes of a survey, and words on which units of each theme agree.
+"""Summaries: what units are about in words of their own, and what units of the largest themes say.
 
-Each unit is of the theme that it is nearest to, and of no other. It is asked one public question by
-itself, as the expert of an answer is, and votes for words of its theme. The votes of all themes are
-one histogram, whose keys are pairs of a theme and a word: so a unit that comes moves as few counts
-as in one answer, however many themes there are (docs/privacy.md, "Summaries").
+Each unit says its subject, in a word or a few; words that many say are themes. Each unit is of the
+theme that its subject is nearest to, and of no other. It is asked one public question by itself,
+as the expert of an answer is, and votes for words of its theme. The votes of all themes are one
+histogram, whose keys are pairs of a theme and a word: so a unit that comes moves as few counts as
+in one answer, however many themes there are (docs/privacy.md, "Summaries").
+
+A model that would make subjects up is not asked: themes are those of a survey by vectors then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +26,7 @@ from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.sentence_votes import vote_reader, votes_of_notes, votes_of_rows
 from dpicl_rag.answering.written_sentences import written_sentence
-from dpicl_rag.documents import group_by_unit
+from dpicl_rag.errors import DeltaSpentError
 from dpicl_rag.language_models.base import Progress, SpeakingRows
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.hardware import enough_memory
@@ -32,23 +36,28 @@ from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Agreed
-from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.requests import VOTES, Request
 from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.retrievers import Documents, all_units
-from dpicl_rag.retrieval.vectors import VectorSource, on_grid
-from dpicl_rag.surveys.count_plans import SummaryCounts, ThemeCounts, summary_plan
-from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
-from dpicl_rag.surveys.survey_results import PrivateSummary, SummarisedTheme, SurveyedTheme
-from dpicl_rag.surveys.surveying import (
-    NEAR,
-    Surveyed,
-    survey_result,
-    surveyed,
-    votes_by_vectors,
+from dpicl_rag.retrieval.retrievers import Documents
+from dpicl_rag.retrieval.search import Search
+from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_rag.surveys.count_plans import (
+    SummaryCounts,
+    summary_plan,
+    survey_plan,
+    tally_search,
 )
-from dpicl_rag.surveys.vocabulary import packaged_words
+from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
+from dpicl_rag.surveys.subjects import subject_words, subjects
+from dpicl_rag.surveys.survey_results import (
+    PrivateSummary,
+    PrivateSurvey,
+    SummarisedTheme,
+    SurveyedTheme,
+)
+from dpicl_rag.surveys.surveying import Surveyed, survey_result, surveyed, votes_by_vectors
+from dpicl_rag.surveys.vocabulary import nearest_themes, packaged_words, themes_of
 
 THEMES = 3
 """Themes whose units are asked, at most."""
@@ -60,74 +69,123 @@ def summarise_units(request: Request, documents: Documents, run: PrivateRun) -> 
     Args:
         request: What is asked, if anything.
         documents: Private.
-        run: Reads units of the largest themes, and pays.
+        run: Reads units, and pays.
     """
-    config, coins = run.config, run.randomness
+    config, asks = run.config, _asks(request, run)
     memory = memory_of_counts(documents, run)
-    plan, _ = plan_of_summary(request, documents, run)
-    survey, sentences = plan.mechanism.survey, plan.mechanism.sentences
-    words = packaged_words() if request.vocabulary is None else request.vocabulary
     embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
-
-    def release() -> PrivateSummary:
-        public, blocks = votes_by_vectors(request.question, words, documents, embedder, run)
-        account = run.open_account(
-            documents, rho=plan.rho, delta=plan.threshold_delta, gaussian=plan.gaussian
-        )
-        with account:
-            found = surveyed(blocks, public, survey, VOTES, account, coins)
-            paid, largest = survey.mechanism.rho, _largest(found)
-            told: list[_Told] = []
-            if sentences is not None and largest and account.pays_thresholds(sentences.delta):
-                asked = _Asking.of(request, run)
-                votes, rates = asked.votes(found, largest, documents, embedder)
-                account.pay(sentences.rho, delta=sentences.delta)
-                paid += sentences.rho
-                drawn, noise = sentences.draw(votes, coins), sentences.noise
-                assert isinstance(noise, DiscreteGaussian)
-                told = [
-                    asked.told(at, drawn, partial(Estimate.of, noise=noise, rate=rate))
-                    for at, rate in enumerate(rates)
-                ]
-        return _summary(request.question, found, survey, largest, told, paid)
-
-    shaping = (words, embedder.fingerprint, *_read_by(run))
+    released = _by_subjects if asks else _by_vectors
     return remembered_or_released(
         memory,
         PrivateSummary,
         request,
-        shaping,
+        (embedder.fingerprint, *(_read_by(run) if asks else _words(request))),
         run,
-        release,
+        partial(released, request, documents, run, embedder),
         enough=lambda one: one.epsilon >= config.epsilon and one.delta >= config.delta,
     )
 
 
 def plan_of_summary(
     request: Request, documents: Documents, run: PrivateRun
-) -> tuple[Plan[SummaryCounts], int | None]:
-    """The plan of a summary, and about how many units a reader reads for it."""
-    words = packaged_words() if request.vocabulary is None else request.vocabulary
-    keys = answer_keys(_question(request)).most if _asks(run) else None
-    plan = summary_plan(run.config, len(words), VOTES, keys, booked=run.booked)
-    return plan, None if run.reader is None else THEMES * _aim(run)
+) -> tuple[Plan[Any], int | None]:
+    """The plan of a summary, and about how many units are read for it."""
+    if not _asks(request, run):
+        return survey_plan(run.config, len(_words(request)), VOTES), None
+    search = _search(documents, run)
+    return _plan(request, search, run), search.aim
 
 
-def _asks(run: PrivateRun) -> bool:
+def _words(request: Request) -> Sequence[str]:
+    """The words of a survey by vectors. Public."""
+    return packaged_words() if request.vocabulary is None else request.vocabulary
+
+
+def _plan(request: Request, search: Search, run: PrivateRun) -> Plan[SummaryCounts]:
+    keys = answer_keys(_question(request)).most
+    return summary_plan(run.config, keys, search.rho(run.config.adjacency), booked=run.booked)
+
+
+def _by_vectors(
+    request: Request, documents: Documents, run: PrivateRun, embedder: Embedder
+) -> PrivateSummary:
+    words, coins = _words(request), run.randomness
+    plan = survey_plan(run.config, len(words), VOTES)
+    public, blocks = votes_by_vectors(request.question, words, documents, embedder, run)
+    with run.open_account(documents, rho=plan.rho, gaussian=plan.gaussian) as account:
+        found = surveyed(blocks, public, plan, VOTES, account, coins)
+    return _summary(survey_result(request.question, found, plan.mechanism, plan), {}, plan.rho)
+
+
+def _by_subjects(
+    request: Request, documents: Documents, run: PrivateRun, embedder: Embedder
+) -> PrivateSummary:
+    search = _search(documents, run)
+    plan, coins, question = _plan(request, search, run), run.randomness, request.question
+    counts, delta, gaussian = (
+        plan.mechanism,
+        plan.threshold_delta,
+        plan.gaussian and search.gaussian,
+    )
+    paid, told = plan.rho, dict[str, _Told]()
+    with run.open_account(documents, rho=plan.rho, delta=delta, gaussian=gaussian) as account:
+        if not account.pays_thresholds(delta):
+            raise DeltaSpentError
+        if plan.search_rho > 0:
+            account.pay(plan.search_rho)
+        found = search.search(question or "").choose(None, coins)
+        units = {name: [one.text for one in own] for name, own in found.units.items()}
+        said = subjects(units, question, run, _part(run, 0, 2))
+        account.pay(counts.words.rho, delta=counts.words.delta)
+        drawn = counts.words.draw([subject_words(one, question) for one in said], coins)
+        words = {one.key: one.count for one in drawn}
+        themes = themes_of([*words], [*words.values()], _vectors([*words], embedder))
+        theme_of = nearest_themes(said, themes, embedder)
+        account.pay(plan.price("themes"))
+        members = [theme_of.count(at) for at in (*range(len(themes)), None)]
+        survey = Surveyed(themes, words, counts.shares.draw(members, coins))
+        if largest := _largest(survey):
+            asked = _Asking.of(request, run)
+            votes = asked.votes(largest, theme_of, units)
+            account.pay(counts.sentences.rho, delta=counts.sentences.delta)
+            agreed = counts.sentences.draw(votes, coins)
+            noise = counts.sentences.noise
+            assert isinstance(noise, DiscreteGaussian)
+            estimate = partial(Estimate.of, noise=noise, rate=found.rate)
+            told = {themes[at].name: asked.told(at, agreed, estimate) for at in largest}
+        else:
+            paid -= counts.sentences.rho
+    named = survey_result(question, survey, counts.themes, plan, found.rate)
+    return _summary(named, told, paid)
+
+
+def _vectors(words: Sequence[str], embedder: Embedder) -> npt.NDArray[np.float32]:
+    return on_grid(embedder.embed(words)) if words else np.zeros((0, 1), dtype=np.float32)
+
+
+def _search(documents: Documents, run: PrivateRun) -> Search:
+    """The search for the units that are read: about as many as for an answer on each theme."""
+    config = run.config
+    most = THEMES * config.units if config.max_calls is None else config.max_calls
+    return tally_search(documents, config, 1.0, most=most)
+
+
+def _part(run: PrivateRun, at: int, of: int) -> Progress | None:
+    """Tells the progress of one of several parts as that of the whole."""
+    told = run.on_progress
+    return None if told is None else lambda part, _: told((at + part) / of, 1.0)
+
+
+def _asks(request: Request, run: PrivateRun) -> bool:
     """True where units are asked. A model that is never silent agrees on what it makes up."""
+    if request.vocabulary is not None:
+        return False
     return run.config.agreement != "off" and (run.reader is not None or run.silent)
 
 
 def _question(request: Request) -> str:
     """What each unit of a theme is asked, in the language of the request. Public."""
     return prose_for(request.question).sentence("why")
-
-
-def _aim(run: PrivateRun) -> int:
-    """About how many units of a theme are asked, at most."""
-    config = run.config
-    calls = config.max_calls if run.reader is not None else None
-    return config.units if calls is None else max(1, min(config.units, calls // THEMES))
 
 
 def _largest(found: Surveyed) -> list[int]:
@@ -164,30 +222,26 @@ class _Asking:
 
     def votes(
         self,
-        found: Surveyed,
         largest: Sequence[int],
-        documents: Documents,
-        embedder: Embedder,
-    ) -> tuple[list[list[str]], list[float]]:
-        """The votes of all units that are asked, and the rate of each theme's coins. Private.
+        theme_of: Sequence[int | None],
+        units: Mapping[str, Sequence[str]],
+    ) -> list[list[str]]:
+        """The votes of all units that are asked. Private.
 
         Args:
-            found: The survey.
-            largest: Its themes whose units are asked.
-            documents: All units.
-            embedder: Of their vectors.
+            largest: Themes whose units are asked.
+            theme_of: The theme of each unit, if it has one.
+            units: Passages of each.
         """
-        run, votes, rates = self.run, list[list[str]](), list[float]()
-        vectors = on_grid(np.stack([found.themes[at].vector for at in largest]))
-        each = members_of(documents, embedder, vectors, run.config.privacy_unit)
-        for at, (theme, members) in enumerate(zip(largest, each, strict=True)):
-            rate = min(1.0, _aim(run) / max(1, found.counts[theme]))
-            names, passages = members.some(rate, run.randomness)
-            own = self._votes(names, passages, self._progress(at, len(largest)))
-            votes += [[_pair(at, key) for key in keys] for keys in own]
-            rates.append(rate)
+        votes: list[list[str]] = []
+        for at, theme in enumerate(largest):
+            own = zip(units, theme_of, strict=True)
+            names = [name for name, its in own if its == theme]
+            told = _part(self.run, len(largest) + at, 2 * len(largest))
+            said = self._votes(names, [units[name] for name in names], told)
+            votes += [[_pair(theme, key) for key in keys] for keys in said]
             give_way()
-        return votes, rates
+        return votes
 
     def told(self, at: int, drawn: Sequence[Agreed], of: Callable[[int], Estimate]) -> _Told:
         """What was released of a theme."""
@@ -225,128 +279,27 @@ class _Asking:
                 votes = votes_of_rows(rows, vote_reader(question, kept), suffixes, room)
         return [vote.keys for vote in votes if vote is not None]
 
-    def _progress(self, at: int, themes: int) -> Progress | None:
-        told = self.run.on_progress
-        if told is None:
-            return None
-        return lambda part, _: told((at + part) / themes, 1.0)
-
 
 def _pair(theme: int, key: str) -> str:
     """A key of a theme's own."""
     return f"{theme} {key}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ThemeMembers:
-    """The units of one theme. Private.
-
-    Attributes:
-        names: Of the units.
-        fetch: Reads the passages of some of them, by their places.
-    """
-
-    names: Sequence[str] = field(repr=False)
-    fetch: Callable[[Sequence[int]], list[tuple[str, ...]]] = field(repr=False)
-
-    def some(self, rate: float, randomness: Randomness) -> tuple[list[str], list[tuple[str, ...]]]:
-        """Names and passages of those that secret coins keep, one of its own for each."""
-        places = [at for at in range(len(self.names)) if rate == 1 or randomness.uniform() < rate]
-        return [self.names[at] for at in places], self.fetch(places)
-
-
-def members_of(
-    documents: Documents,
-    embedder: Embedder,
-    themes: npt.NDArray[np.float32],
-    privacy_unit: str = "document",
-) -> list[ThemeMembers]:
-    """The units of each theme: those whose best passage is nearest to it, and near at all.
-
-    A unit is of one theme at most. Which one is a function of its own passages and of the themes.
-
-    Args:
-        documents: A corpus, a store that hands over its vectors, or a list.
-        embedder: Of their vectors.
-        themes: Vectors on the grid ``[themes, d]``. Public.
-        privacy_unit: Of a list.
-    """
-    if isinstance(documents, VectorSource):
-        return _stored_members(documents, themes)
-    units = group_by_unit(all_units(documents, privacy_unit).retrieve(""))
-    names = list(units)
-    texts = [tuple(passage.text for passage in units[name]) for name in names]
-    scores = np.full((len(names), len(themes)), -np.inf)
-    rows = [text for own in texts for text in own]
-    if rows:
-        # Exact in any order of summation, see `dpicl_rag.retrieval.vectors`.
-        exact = on_grid(embedder.embed(rows)).astype(np.float64) @ themes.astype(np.float64).T
-        firsts = np.cumsum([0, *map(len, texts[:-1])])
-        scores = np.maximum.reduceat(exact, firsts, axis=0)
-
-    def members(own: list[int]) -> ThemeMembers:
-        return ThemeMembers([names[at] for at in own], lambda some: [texts[own[at]] for at in some])
-
-    nearest = [_nearest(row) for row in scores.tolist()]
-    return [
-        members([at for at, theme in enumerate(nearest) if theme == number])
-        for number in range(len(themes))
-    ]
-
-
-def _stored_members(source: VectorSource, themes: npt.NDArray[np.float32]) -> list[ThemeMembers]:
-    scans = [source.scan(theme) for theme in themes]
-    scores: dict[str, list[float]] = {}
-    for number, near in enumerate(scans):
-        for unit, score in zip(near.units, near.scores.tolist(), strict=True):
-            scores.setdefault(unit, [-np.inf] * len(themes))[number] = score
-    nearest = {unit: _nearest(row) for unit, row in scores.items()}
-
-    def members(number: int) -> ThemeMembers:
-        near = scans[number]
-        own = [at for at, unit in enumerate(near.units) if nearest[unit] == number]
-
-        def fetch(some: Sequence[int]) -> list[tuple[str, ...]]:
-            texts: dict[str, list[str]] = {near.units[own[at]]: [] for at in some}
-            for passage in near.passages([own[at] for at in some]):
-                texts[passage.document.unit].append(passage.document.text)
-            return [tuple(found) for found in texts.values()]
-
-        return ThemeMembers([near.units[at] for at in own], fetch)
-
-    return [members(number) for number in range(len(themes))]
-
-
-def _nearest(scores: Sequence[float]) -> int | None:
-    """The theme that a unit is nearest to, the first of equals; None where it is near to none."""
-    best = max(range(len(scores)), key=lambda number: scores[number])
-    return best if scores[best] >= NEAR else None
-
-
-def _summary(
-    question: str | None,
-    found: Surveyed,
-    plan: Plan[ThemeCounts],
-    largest: Sequence[int],
-    told: Sequence[_Told],
-    paid: float,
-) -> PrivateSummary:
-    """The result: themes of the survey, the largest with what their units agree on."""
-    survey = survey_result(question, found, plan)
-    said = {found.themes[at].name: one for at, one in zip(largest, told, strict=False)}
+def _summary(survey: PrivateSurvey, told: Mapping[str, _Told], paid: float) -> PrivateSummary:
+    """The result: themes with shares, the largest with what their units agree on."""
 
     def theme(one: SurveyedTheme) -> SummarisedTheme:
-        own = said.get(one.name, _Told({}, None))
+        own = told.get(one.name, _Told({}, None))
         return SummarisedTheme(one.name, one.words, one.units, own.words, own.sentence)
 
     return PrivateSummary(
-        question=question,
+        question=survey.question,
         themes=tuple(map(theme, survey.themes)),
         others=survey.others,
         total=survey.total,
         smallest=survey.smallest,
-        epsilon=plan.epsilon,
-        delta=plan.delta,
+        epsilon=survey.epsilon,
+        delta=survey.delta,
         rho=paid,
     )
 
@@ -354,8 +307,6 @@ def _summary(
 def _read_by(run: PrivateRun) -> tuple[object, ...]:
     """Settings that shape what units say. Public."""
     config = run.config
-    if not _asks(run):
-        return ()
     if run.reader is not None:
         return "reader", run.reader.fingerprint, run.template.note, config.max_calls, config.units
     form = form_of(run.template, ())

@@ -282,8 +282,9 @@ class SummarisedTheme(SurveyedTheme):
     """A theme of a summary.
 
     Attributes:
-        agreed: Words on which many of its units agree, the most frequent first, with about how many
-            give each; empty where too few do, or none was asked.
+        agreed: Words on which many of its units agree when they are asked why they were written,
+            the most frequent first, with about how many give each; empty where too few do, or none
+            was asked.
         sentence: A public model's sentence of these words; None where it wrote none.
     """
 
@@ -292,8 +293,9 @@ class SummarisedTheme(SurveyedTheme):
 
     @property
     def title(self) -> str:
-        """The words that its units agree on, or its public ones where there are none."""
-        return ", ".join(list(self.agreed)[:_TITLE]) or self.name
+        """Its name, with the words that its units agree on where no sentence has them."""
+        said = "" if self.sentence else ", ".join(list(self.agreed)[:_TITLE])
+        return f"{self.name} ({said})" if said else self.name
 
 
 _TITLE = 3  # words of a title

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +93,7 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
                 vectors, rate = vectors_of(documents, embedder, config.privacy_unit), sample
                 blocks = _nearest(vectors.sampled(sample, coins), query, threshold)
             found = surveyed(blocks, public, plan, votes, account, coins)
-            return survey_result(question, found, plan, rate)
+            return survey_result(question, found, plan.mechanism, plan, rate)
 
     shaping: tuple[object, ...] = (words, votes, threshold, sample, embedder.fingerprint)
     if reader is not None:
@@ -156,7 +157,7 @@ def plan_of_survey(
     words = packaged_words() if request.vocabulary is None else request.vocabulary
     if request.read_by == "vectors":
         return survey_plan(run.config, len(words), request.votes), None
-    search = tally_search(documents, run.config, request.sample, read=True)
+    search = tally_search(documents, run.config, request.sample, most=run.config.max_calls)
     price = search.rho(run.config.adjacency)
     return survey_plan(run.config, len(words), request.votes, price), search.aim
 
@@ -195,11 +196,19 @@ def surveyed(
 def survey_result(
     question: str | None,
     found: Surveyed,
-    plan: Plan[ThemeCounts],
+    counts: ThemeCounts,
+    plan: Plan[Any],
     sample: float = 1.0,
 ) -> PrivateSurvey:
-    """The result of a survey, in estimates with intervals."""
-    counts = plan.mechanism
+    """The result of a survey, in estimates with intervals.
+
+    Args:
+        question: What was asked, if anything.
+        found: As it was released.
+        counts: Its noise.
+        plan: What it cost.
+        sample: Public probability with which a unit was asked.
+    """
 
     def near(word: str) -> Estimate:
         return Estimate.of(found.words[word], counts.words.noise, sample)
@@ -249,7 +258,7 @@ def phrase_search(
         if not isinstance(documents, VectorSource):
             raise ConfigurationError("a threshold needs the vectors of a corpus; leave it out")
         documents = ThresholdRetriever(documents, threshold)
-    return tally_search(documents, config, sample, read=True)
+    return tally_search(documents, config, sample, most=config.max_calls)
 
 
 def phrase_vectors(

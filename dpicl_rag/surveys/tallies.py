@@ -239,7 +239,7 @@ def plan_of_count(
     """The plan of a count, and about how many units are read for it."""
     if run.reader is not None:  # whom nobody rehearses: those that say yes are all that is counted
         return plan_of_tally(request, documents, run)
-    search = tally_search(documents, run.config, request.sample, read=False)
+    search = tally_search(documents, run.config, request.sample, most=None)
     price = search.rho(run.config.adjacency)
     return count_plan(run.config, search.stability, price), search.aim
 
@@ -251,8 +251,8 @@ def plan_of_tally(
     bins = 1 if request.kind == "count" else len(request.labels)
     if request.read_by == "vectors":
         return tally_plan(run.config, DIRECT, 0.0, bins, request.most), None
-    config, read = run.config, run.reader is not None
-    search = tally_search(documents, config, request.sample, read=read)
+    config = run.config
+    search = tally_search(documents, config, request.sample, most=config.max_calls)
     price = search.rho(config.adjacency)
     return tally_plan(config, search.stability, price, bins, request.most), search.aim
 
@@ -365,7 +365,7 @@ def _asked(
     question = request.asked()
     tokens = label_tokens(model.tokenizer, labels, prompt.lead)
     _require_labels(request, labels)
-    search = tally_search(documents, config, request.sample, read=reader is not None)
+    search = tally_search(documents, config, request.sample, most=config.max_calls)
     require_few_tokens(tokens, search.aim, "or count by vectors (by='vectors')")
     plan = plan_of(config, search.stability, search.rho(config.adjacency))
     longest = max(map(len, tokens))

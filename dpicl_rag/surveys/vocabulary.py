@@ -155,6 +155,35 @@ def themes_of(
     return [theme for _, theme in sorted(found, key=lambda one: one[0])]
 
 
+def nearest_themes(
+    texts: Sequence[str], themes: Sequence[Theme], embedder: Embedder
+) -> list[int | None]:
+    """The theme that each text is nearest to, the first of equals. Private.
+
+    A text is of one theme at most, by its own vector: of none where it is empty, or further from
+    all than words of one theme are.
+
+    Args:
+        texts: One of each unit. Private.
+        themes: Public.
+        embedder: Of their vectors.
+    """
+    if not themes:
+        return [None] * len(texts)
+    told = [at for at, text in enumerate(texts) if text.strip()]
+    middles = on_grid(np.stack([theme.vector for theme in themes])).astype(np.float64)
+    found: list[int | None] = [None] * len(texts)
+    for first in range(0, len(told), _TEXTS):
+        some = told[first : first + _TEXTS]
+        # Exact in any order of summation, see `dpicl_rag.retrieval.vectors`.
+        scores = on_grid(embedder.embed([texts[at] for at in some])).astype(np.float64) @ middles.T
+        for at, row in zip(some, scores, strict=True):
+            best = int(row.argmax())
+            found[at] = best if row[best] > 1 - _FAR else None
+    return found
+
+
+_TEXTS = 256  # embedded at a time
 _WORDS = 1024  # scored at a time
 
 

@@ -1,7 +1,8 @@
-"""What a summary tells of a unit is what it is charged, exactly: its survey and its sentences.
+"""What a summary tells of a unit is what it is charged, exactly: subjects, themes and sentences.
 
-As in `tests.unit.test_exact_keys` every noise is enumerated, with and without a unit. A unit is of
-the themes before a colon, and says the words behind it.
+As in `tests.unit.test_exact_keys` every noise is enumerated, with and without a unit. A unit says
+the words before a colon where it is asked what it is about, and those behind it where it is asked
+why it was written. Only the number of units is not counted here: searches have tests of their own.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from dpicl_rag import Document, PrivateContextLLM
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.ledger.account import Account
+from dpicl_rag.mechanisms import private_counts
+from dpicl_rag.mechanisms.private_counts import Histogram
+from dpicl_rag.retrieval.retrievers import all_units
 from dpicl_rag.surveys import summaries, surveying
-from dpicl_rag.surveys.vocabulary import Theme, nearest_words
+from dpicl_rag.surveys.vocabulary import Theme
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.support.scripted_reader import ScriptedReader, document_of
 from tests.unit.retrieval.test_private_distributions import deficit
@@ -29,8 +33,9 @@ from tests.unit.test_exact_surveys import Letters
 __all__ = ["trace"]
 
 MUCH = {"epsilon": 12.0, "delta": 0.01}
+MORE = {"epsilon": 60.0, "delta": 0.01, "likely": 1e-60}  # few noises of three counts are likely
 LIKELY = 1e-24
-FEW = ("dog: aa", "cat: bb", "sun: aa")
+FEW = ("dog: aa bb", "cat: bb", "sun: aa")
 BOTH = ("dog: aa bb", "cat: aa bb")
 MANY = ("dog: aa bb", "dog: aa", "cat: bb", "cat: bb", "sun: aa")
 HEAVY = pytest.mark.heavy
@@ -40,21 +45,55 @@ DOG, CAT = (
 
 
 def said(prompt):
-    """The words behind the colon of a document."""
-    return document_of(prompt).partition(": ")[2]
+    """What a document is about, or why it was written."""
+    subject, _, why = document_of(prompt).partition(": ")
+    return subject if "short phrases" in prompt else why
+
+
+class Tosses(Coins):
+    """A word of several is chosen by a coin that is fair."""
+
+    def below(self, bound):
+        return self.choose([(number, 1 / bound) for number in range(bound)])
 
 
 @pytest.fixture(autouse=True)
-def made_up(monkeypatch):
-    """Two public themes, which cost nothing here: what is left is what units say of them."""
+def made_up(trace, monkeypatch):
+    """All units are read, thresholds are low, and every noise on counts of themes is a choice."""
+
+    def draw(self, counts, randomness):
+        sigma = self.noise.sigma
+        pmf = list(gaussian_pmf(sigma, math.ceil(12 * sigma)).items())
+        noisy = [count + randomness.choose(pmf) for count in counts]
+        trace.append((("counts", tuple(noisy)),))
+        return noisy
+
     more = replace(SHARES, threshold_pool=0.5, answers=1)
     monkeypatch.setattr("dpicl_rag.configuration.SHARES", more)
     monkeypatch.setattr(summaries, "SentenceTransformerEmbedder", Letters)
-    found = surveying.Surveyed([DOG, CAT], {"dog": 9, "cat": 9}, [9, 8, 0])
-    monkeypatch.setattr(summaries, "surveyed", lambda *_: found)
+    monkeypatch.setattr(summaries, "_search", lambda documents, run: all_units(documents))
+    monkeypatch.setattr(Histogram, "draw", draw)
 
 
-def views(trace, words, unit=None, **settings):
+@pytest.fixture
+def told_themes(monkeypatch):
+    """Two themes that cost nothing: what is left is what units say of them."""
+    words = {"dog": 9, "cat": 9}
+    monkeypatch.setattr(summaries, "subject_words", lambda *_: ())
+    monkeypatch.setattr(summaries, "themes_of", lambda *_: [DOG, CAT])
+    monkeypatch.setattr(
+        summaries, "Surveyed", lambda themes, _, counts: surveying.Surveyed(themes, words, counts)
+    )
+    monkeypatch.setattr(Histogram, "draw", lambda *_: [9, 8, 0])
+
+
+@pytest.fixture
+def unasked_themes(monkeypatch):
+    """Nobody is asked on: what is left is what units are about."""
+    monkeypatch.setattr(summaries, "_largest", lambda survey: [])
+
+
+def views(trace, words, unit=None, likely=LIKELY, **settings):
     """Distribution of all that is released, and of what ``u`` paid; and the delta booked."""
     corpus = [Document(word, f"other {at}") for at, word in enumerate(words)]
     corpus += [] if unit is None else [Document(unit, "u")]
@@ -72,7 +111,7 @@ def views(trace, words, unit=None, **settings):
                 return Book(rho, delta, units, spent)
 
         model = SyntheticModel(3, lambda *_: [0.0] * 3)
-        given = {"reader": ScriptedReader(said), "randomness": Coins(choose), **MUCH, **settings}
+        given = {"reader": ScriptedReader(said), "randomness": Tosses(choose), **MUCH, **settings}
         llm = PrivateContextLLM(model, **given)
         llm._ledger = Books()
         found = llm.summarise(None, corpus)
@@ -80,7 +119,7 @@ def views(trace, words, unit=None, **settings):
         told = tuple((one.title, *one.agreed.items()) for one in found.themes)
         return (tuple(trace), told, found.text, found.rho), round(spent["u"], 12)
 
-    return distribution(run, LIKELY), max(deltas)
+    return distribution(run, likely), max(deltas)
 
 
 def keys(view):
@@ -97,6 +136,11 @@ def worst(trace, words, unit, **settings):
     return deficit(within, without), sum(having.values()) - sum(within.values()) - delta
 
 
+SENTENCES = pytest.mark.usefixtures("told_themes")
+SUBJECTS = pytest.mark.usefixtures("unasked_themes")
+
+
+@SENTENCES
 @pytest.mark.parametrize(
     ("words", "unit"),
     [
@@ -112,6 +156,7 @@ def test_a_unit_pays_for_what_it_says_of_its_theme(trace, words, unit):
 
 
 @HEAVY
+@SENTENCES
 @pytest.mark.parametrize("unit", ["dog: aa bb", "cat: aa bb", "dog cat: bb", "dog: cc"])
 def test_a_unit_pays_for_what_it_says_among_many(trace, unit):
     short, beyond = worst(trace, MANY, unit)
@@ -120,26 +165,42 @@ def test_a_unit_pays_for_what_it_says_among_many(trace, unit):
 
 
 @HEAVY
+@SENTENCES
 def test_a_replaced_unit_pays_for_what_it_says(trace):
     laws = [views(trace, FEW, unit, adjacency="replace_one")[0] for unit in ("dog: aa", "cat: bb")]
     assert deficit(*laws) <= 1e-9
 
 
+@SUBJECTS
+@pytest.mark.parametrize(
+    ("words", "unit"),
+    [
+        (("dog: aa",), "nothing: aa"),
+        pytest.param(("dog: aa", "dog: aa"), "dog: aa", marks=HEAVY),
+        pytest.param(("dog: aa", "cat: bb"), "dog cat: aa", marks=HEAVY),
+        pytest.param(("dog: aa",), "sun: aa", marks=HEAVY),
+    ],
+)
+def test_a_unit_pays_for_what_it_is_about(trace, words, unit):
+    """Its word is counted, and the theme that it is of, by noises of their own."""
+    short, beyond = worst(trace, words, unit, **MORE)
+    assert short <= 1e-9
+    assert beyond <= 1e-12
+
+
 @HEAVY
-def test_the_survey_and_the_sentences_behind_it_are_paid_for_together(trace, monkeypatch):
+@SUBJECTS
+def test_a_replaced_unit_pays_for_what_it_is_about(trace):
+    words = ("dog: aa", "cat: bb")
+    given = {"adjacency": "replace_one", **MORE}
+    laws = [views(trace, words, one, **given)[0] for one in ("dog: aa", "cat: aa")]
+    assert deficit(*laws) <= 1e-9
+
+
+@HEAVY
+def test_all_that_a_summary_releases_is_paid_for_together(trace):
     """Whether units are asked follows from their number, which was released."""
-
-    def surveyed(blocks, vocabulary, plan, votes, account, coins):
-        counts = nearest_words(blocks, DOG.vector[None], 1, surveying.NEAR)
-        account.pay(plan.price("themes"))
-        sigma = plan.mechanism.shares.noise.sigma
-        pmf = gaussian_pmf(sigma, math.ceil(8 * sigma))
-        noisy = [count + coins.choose(list(pmf.items())) for count in counts]
-        trace.append((("counts", tuple(noisy)),))
-        return surveying.Surveyed([DOG], {"dog": 9}, noisy)
-
-    monkeypatch.setattr(summaries, "surveyed", surveyed)
-    short, beyond = worst(trace, ("dog: aa", "sun: aa"), "dog: aa")
+    short, beyond = worst(trace, ("dog: aa",), "dog: aa", **MORE)
     assert short <= 1e-9
     assert beyond <= 1e-12
 
@@ -148,16 +209,29 @@ def test_the_survey_and_the_sentences_behind_it_are_paid_for_together(trace, mon
 
 
 @HEAVY
-def test_a_unit_that_is_counted_in_two_themes_is_seen(trace, monkeypatch):
-    honest = summaries.members_of
+@SENTENCES
+def test_a_unit_that_is_asked_for_two_themes_is_seen(trace, monkeypatch):
+    honest = summaries._Asking.votes
 
-    def members(documents, embedder, themes, unit):
-        return [honest(documents, embedder, themes[at : at + 1], unit)[0] for at in (0, 1)]
+    def votes(self, largest, theme_of, units):
+        return [
+            vote
+            for theme in largest
+            for vote in honest(self, [theme], [theme for _ in theme_of], units)
+        ]
 
-    monkeypatch.setattr(summaries, "members_of", members)
+    monkeypatch.setattr(summaries._Asking, "votes", votes)
     assert worst(trace, BOTH, "dog cat: aa bb")[0] > 0.01
 
 
+@HEAVY
+@SUBJECTS
+def test_a_unit_whose_words_are_all_counted_is_seen(trace, monkeypatch):
+    monkeypatch.setattr(private_counts, "bounded", lambda own, *_: list(own))
+    assert worst(trace, ("dog: aa", "cat: bb"), "dog cat: aa", **MORE)[0] > 0.01
+
+
+@SENTENCES
 def test_sentences_that_are_not_paid_for_are_seen(trace, monkeypatch):
     monkeypatch.setattr(Account, "pay", lambda *_, **__: None)
     assert worst(trace, FEW, "cat: bb")[0] > 0.01

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +12,13 @@ from dpicl_rag import AnswerMemory, Corpus, Document, PrivateContextLLM, Rehears
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering import private_run
 from dpicl_rag.language_models.sentence_end import Continuation
+from dpicl_rag.languages.languages import languages
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys import summaries
+from dpicl_rag.surveys.subjects import subject_template, subject_words, subjects
+from dpicl_rag.surveys.vocabulary import nearest_themes, themes_of
 from tests.support.rehearsed_model import RehearsedModel, knowing
 
 PLANTED = {
@@ -28,6 +32,7 @@ WORDS = (
     *("garden", "flowers", "plants"),
     *("river", "boat", "sail"),
 )
+TROUBLE = {"piano": "keys stick", "bakery": "cake is dry", "garden": "flowers wither"}
 REST = "Please send {0} regards to everyone."
 DAYS = ("first", "old", "blue", "other", "small", "next", "long", "warm")
 QUESTION = "What do people complain about?"
@@ -56,11 +61,12 @@ class Themed:
 
 
 class Reading(RehearsedModel):
-    """A model that says what a document is about, or nothing."""
+    """A model that says what a document is about, and what is wrong with it, or nothing."""
 
     def say(self, document, asked, shown, most):
         name = next((one for one in PLANTED if one in document), None)
-        text = "NOTHING" if name is None else f"Because of the {name}"
+        text = f"the {name}" if "about" in asked else f"Because {TROUBLE.get(name)}"
+        text = "NOTHING" if name is None else text
         tokens = [*self.tokenizer.encode(text), 0][:most]
         return Continuation(tuple(tokens), (0.0,) * len(tokens))
 
@@ -92,11 +98,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpicl_rag.NotPrivateWarning")
 def require_planted(found):
     largest = found.themes[:3]
     assert [theme.title for theme in largest] == list(PLANTED)
-    assert [theme.sentence for theme in largest] == [f"It is the {name}" for name in PLANTED]
-    for theme, share, (many, _) in zip(largest, found.shares, PLANTED.values(), strict=False):
+    for theme, share, (name, (many, _)) in zip(
+        largest, found.shares, PLANTED.items(), strict=False
+    ):
         assert abs(share.part - many / 150) < 0.05
-        (agreed,) = theme.agreed.values()
-        assert agreed.low <= many <= agreed.high
+        assert theme.units.low <= many <= theme.units.high
+        assert all(word in TROUBLE[name] for word in theme.agreed)
+        assert theme.sentence == (f"It is the {next(iter(theme.agreed))}" if theme.agreed else None)
+    assert largest[0].agreed
 
 
 @pytest.mark.heavy
@@ -105,7 +114,7 @@ def test_planted_themes_are_named_with_their_shares_by_the_packaged_vectors():
 
 
 def test_planted_themes_are_named_with_their_shares(corpus):
-    found = llm().summarise(QUESTION, corpus, vocabulary=WORDS)
+    found = llm().summarise(QUESTION, corpus)
     require_planted(found)
     themes = [theme for theme in found.themes if theme.units.low > 0]
     told = [
@@ -121,35 +130,50 @@ def test_planted_themes_are_named_with_their_shares(corpus):
     assert found.as_dict()["themes"][0]["title"] == "piano"
     assert found.kind == "summary"
     assert "piano" in found._repr_html_()
-    later = asyncio.run(llm().asummarise(None, corpus, vocabulary=WORDS))
+    later = asyncio.run(llm().asummarise(None, corpus))
     assert later.themes[0].title == "piano"
 
 
-def test_a_unit_is_of_the_theme_that_it_is_nearest_to_and_no_other(corpus):
-    embedder, texts = Themed(), documents()
-    themes = on_grid(embedder.embed(["piano keys", "cake", "flowers plants"]))
-    both = [*texts, Document("a piano in the garden, all keys with flowers", "both")]
-    corpus.add(both[-1:], no_ledger=True)
-    stored = summaries.members_of(corpus, embedder, themes)
-    listed = summaries.members_of(both, embedder, themes)
-    for one, other in zip(stored, listed, strict=True):
-        assert sorted(one.names) == sorted(other.names)
-        places = [one.names.index(name) for name in other.names]
-        assert one.fetch(places) == other.fetch(range(len(other.names)))
-    assert sum("both" in one.names for one in stored) == 1
-    assert [len(one.names) for one in listed] in ([61, 45, 35], [60, 45, 36])
-    assert summaries.members_of([], embedder, themes)[0].fetch([]) == []
+def test_a_text_is_of_the_theme_that_it_is_nearest_to_and_no_other():
+    embedder = Themed()
+    themes = themes_of(["piano", "cake"], [2, 1], on_grid(embedder.embed(["piano", "cake"])))
+    texts = ["piano keys", "bread", "a cake with piano keys", "", "regards"]
+    assert nearest_themes(texts, themes, embedder) == [0, 1, 0, None, None]
+    assert nearest_themes(texts, [], embedder) == [None] * len(texts)
+
+
+@pytest.mark.parametrize("language", languages(), ids=lambda one: one.name)
+def test_each_language_has_examples_of_subjects_in_words_that_are_counted(language):
+    template = subject_template(language)
+    question = template.examples[0].question
+    for one in template.examples:
+        assert len(subject_words(one.answer, question)) == 1
+
+
+def test_a_subject_that_repeats_an_example_is_none():
+    class Copying(Reading):
+        def say(self, document, asked, shown, most):
+            return Continuation((*self.tokenizer.encode("a snail"), 0), (0.0, 0.0, 0.0))
+
+    run = SimpleNamespace(reader=None, model=Copying(knowing), config=llm().config)
+    units = {"one": ["The stair is wet."], "two": ["Our snail is ill."]}
+    assert subjects(units, None, run, None) == ["", "a snail"]
 
 
 def test_what_is_told_is_what_was_planned_and_charged_and_is_free_again(corpus, tmp_path):
-    request = Request.of("summary", question=QUESTION, vocabulary=WORDS)
+    request = Request.of("summary", question=QUESTION)
     with (
         Ledger(tmp_path / "ledger.sqlite") as ledger,
         AnswerMemory(tmp_path / "memory", "mail", embedder=Themed()) as memory,
     ):
         asked = llm(epsilon=8.0, ledger=ledger, knowledge=memory)
         plan = asked.plan(corpus, request)
-        assert [part.name for part in plan.parts] == ["words", "themes", "sentences"]
+        assert [part.name for part in plan.parts] == [
+            "search",
+            "words",
+            "themes",
+            "sentences",
+        ]
         assert sum(part.rho for part in plan.parts) == pytest.approx(plan.rho)
         first = asked.run(request, corpus)
         (spent,) = [one.spent for one in ledger.status() if one.kind == "corpus"]
@@ -164,14 +188,17 @@ def test_where_no_theme_is_seen_no_sentence_is_paid_for(tmp_path):
     few = [Document("a piano", "one"), Document("a cake", "two")]
     with Corpus.create("mail", tmp_path, embedder=Themed()) as corpus:
         corpus.add(few, no_ledger=True)
-        found = llm().summarise(None, corpus, vocabulary=WORDS)
-        plan = llm().plan(corpus, Request.of("summary", vocabulary=WORDS))
+        found = llm().summarise(None, corpus)
+        plan = llm().plan(corpus, Request.of("summary"))
     assert found.themes == ()
-    assert found.rho == pytest.approx(plan.price("words") + plan.price("themes"))
+    assert found.rho == pytest.approx(plan.rho - plan.price("sentences"))
 
 
-def test_a_model_that_is_never_silent_is_not_asked(corpus, monkeypatch):
-    monkeypatch.setattr(private_run.PrivateRun, "silent", False)
+@pytest.mark.parametrize("silent", [False, True])
+def test_by_words_of_a_list_and_by_a_model_that_is_never_silent_no_unit_is_asked(
+    corpus, monkeypatch, silent
+):
+    monkeypatch.setattr(private_run.PrivateRun, "silent", silent)
     model = Reading(knowing)
     found = PrivateContextLLM(model, epsilon=4.0, seed=7).summarise(
         QUESTION, corpus, vocabulary=WORDS
@@ -182,13 +209,13 @@ def test_a_model_that_is_never_silent_is_not_asked(corpus, monkeypatch):
     assert found.rho == pytest.approx(epsilon_to_rho(4.0, 1e-5))
 
 
-def test_of_a_large_theme_some_units_are_asked_and_counts_are_of_all(corpus, monkeypatch):
+def test_of_many_units_some_are_read_and_counts_are_of_all(corpus):
     model = Reading(knowing)
-    found = PrivateContextLLM(model, epsilon=30.0, units=30, seed=7).summarise(
-        QUESTION, corpus, vocabulary=WORDS
-    )
-    assert len(model.together) == 3
-    assert 15 < model.together[0] < 45
-    (agreed,) = found.themes[0].agreed.values()
+    found = PrivateContextLLM(model, epsilon=30.0, units=30, seed=7).summarise(QUESTION, corpus)
+    read, *asked = model.together
+    assert 60 < read < 120
+    assert sum(asked) <= read
+    assert found.themes[0].units.low <= 60 <= found.themes[0].units.high
+    assert found.themes[0].units.high - found.themes[0].units.low > 10
+    agreed = next(iter(found.themes[0].agreed.values()))
     assert agreed.low <= 60 <= agreed.high
-    assert agreed.high - agreed.low > 10

@@ -1,0 +1,89 @@
+"""Subjects: what each unit is about, in a word or a few, as a model or a reader says.
+
+A subject is a function of its own unit and of public text. No list of subjects is needed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpicl_rag.answering.private_run import PrivateRun
+from dpicl_rag.answering.prompt_rows import read
+from dpicl_rag.language_models.base import Progress, SpeakingRows
+from dpicl_rag.language_models.hardware import enough_memory
+from dpicl_rag.language_models.readers.notes import phrases
+from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.languages.content_words import content_words
+from dpicl_rag.languages.languages import Language, language_data, language_of, says_nothing
+from dpicl_rag.languages.prose import prose_for
+from dpicl_rag.languages.sentences import first_sentence
+from dpicl_rag.prompts import Example, PromptTemplate
+
+_TOKENS = 12
+_SYSTEM = "You read a document and say in one word what it is about."
+
+
+def subject_template(language: Language) -> PromptTemplate:
+    """How a model is asked for the subject of a document, with examples in several languages."""
+    own = language_data("subject_examples.toml")[language.code]
+    shown = tuple(Example(question=own["question"], **one) for one in own["shown"])
+    return PromptTemplate(system=_SYSTEM, examples=shown)
+
+
+def subjects(
+    units: Mapping[str, Sequence[str]],
+    request: str | None,
+    run: PrivateRun,
+    on_progress: Progress | None,
+) -> list[str]:
+    """The subject of each unit; empty where it says none. Private.
+
+    Args:
+        units: Passages of each. Private.
+        request: In whose language subjects are wanted. Public.
+        run: Reads them.
+        on_progress: Called with the part of the units that is read.
+
+    Raises:
+        EngineUnavailableError: What reads them does not answer.
+    """
+    template = subject_template(language_of(request or ""))
+    question = template.examples[0].question
+    passages = [tuple(own) for own in units.values()]
+    if run.reader is not None:
+        said = phrases(run.reader, question, 1)(passages, on_progress, list(units))
+        return [own[0] if own else "" for own in said]
+    prompt = template.cut(run.model.tokenizer, question)
+    most = prompt.allowance(run.model, run.config.unit_tokens, _TOKENS)
+    inputs = [run.model.digest(own, most) for own in passages]
+    asked = [bool(one) for one in inputs]
+    with enough_memory():
+        rows = read(run.model, prompt, inputs, room=_TOKENS, on_progress=on_progress)
+        assert isinstance(rows, SpeakingRows)
+        said_by = rows.continue_each(prompt.suffix, _TOKENS, asked)
+    shown = content_words(" ".join(one.answer for one in template.examples))
+    found = []
+    for own, one, may in zip(passages, said_by, asked, strict=True):
+        text = first_sentence(run.model.tokenizer.decode(one.tokens)) if may else ""
+        copied = content_words(text) <= shown and not content_words(text) <= _words(own)
+        found.append("" if copied or says_nothing(text) else text)
+    return found
+
+
+def subject_words(subject: str, request: str | None) -> tuple[str, ...]:
+    """Words of a subject, each in one form: those that say something.
+
+    Args:
+        subject: What a unit says.
+        request: In whose language subjects are wanted.
+    """
+    # As a reason is, a subject is told in words of its own.
+    return answer_keys(prose_for(request).sentence("why")).parts(subject)
+
+
+def _words(passages: Sequence[str]) -> frozenset[str]:
+    """Content words of a unit. One that cannot be read has none."""
+    try:
+        return content_words("\n".join(passages))
+    except Exception:
+        return frozenset()
