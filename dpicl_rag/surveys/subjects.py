@@ -5,19 +5,24 @@ A subject is a function of its own unit and of public text. No list of subjects 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.language_models.base import Progress, SpeakingRows
+from dpicl_rag.language_models.base import LanguageModel, Progress, SpeakingRows, in_tenths
 from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.notes import phrases
+from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import Language, language_data, language_of, says_nothing
 from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.languages.sentences import first_sentence
-from dpicl_rag.prompts import Example, PromptTemplate
+from dpicl_rag.prompts import Example, Prompt, PromptTemplate
+from dpicl_rag.surveys.count_plans import units_of_a_step
+
+T = TypeVar("T")
 
 _TOKENS = 12
 _SYSTEM = "You read a document and say in one word what it is about."
@@ -55,19 +60,49 @@ def subjects(
         return [own[0] if own else "" for own in said]
     prompt = template.cut(run.model.tokenizer, question)
     most = prompt.allowance(run.model, run.config.unit_tokens, _TOKENS)
-    inputs = [run.model.digest(own, most) for own in passages]
+    together = units_of_a_step(most + len(prompt.suffix) + _TOKENS)
+    shown = content_words(" ".join(one.answer for one in template.examples))
+    found: list[str] = []
+    for own in in_steps(passages, together, on_progress):
+        for unit, text in zip(own, _said(own, run.model, prompt, most), strict=True):
+            copied = content_words(text) <= shown and not content_words(text) <= _words(unit)
+            found.append("" if copied or says_nothing(text) else text)
+    return found
+
+
+def in_steps(
+    units: Sequence[T], together: int, on_progress: Progress | None
+) -> Iterator[Sequence[T]]:
+    """Some units after others, as many as are read at once. Private.
+
+    Args:
+        units: All of them; of none there is one step too, so that an engine that is down is told.
+        together: How many one step reads. Public.
+        on_progress: Called with each tenth of the units that is read.
+
+    Raises:
+        StoppedError: It was ended between two steps.
+    """
+    whole = max(1, len(units))
+    advance = in_tenths(whole, on_progress)
+    for first in range(0, whole, together):
+        yield units[first : first + together]
+        advance(min(together, whole - first))
+        give_way()
+
+
+def _said(
+    units: Sequence[Sequence[str]], model: LanguageModel, prompt: Prompt, most: int
+) -> list[str]:
+    """What a model says of each unit; empty of one without words."""
+    inputs = [model.digest(own, most) for own in units]
     asked = [bool(one) for one in inputs]
     with enough_memory():
-        rows = read(run.model, prompt, inputs, room=_TOKENS, on_progress=on_progress)
+        rows = read(model, prompt, inputs, room=_TOKENS)
         assert isinstance(rows, SpeakingRows)
-        said_by = rows.continue_each(prompt.suffix, _TOKENS, asked)
-    shown = content_words(" ".join(one.answer for one in template.examples))
-    found = []
-    for own, one, may in zip(passages, said_by, asked, strict=True):
-        text = first_sentence(run.model.tokenizer.decode(one.tokens)) if may else ""
-        copied = content_words(text) <= shown and not content_words(text) <= _words(own)
-        found.append("" if copied or says_nothing(text) else text)
-    return found
+        said = rows.continue_each(prompt.suffix, _TOKENS, asked)
+    each = zip(said, asked, strict=True)
+    return [first_sentence(model.tokenizer.decode(one.tokens)) if may else "" for one, may in each]
 
 
 def subject_words(subject: str, request: str | None) -> tuple[str, ...]:

@@ -31,7 +31,6 @@ from dpicl_rag.language_models.base import Progress, SpeakingRows
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.notes import notes
-from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
@@ -47,9 +46,10 @@ from dpicl_rag.surveys.count_plans import (
     summary_plan,
     survey_plan,
     tally_search,
+    units_of_a_step,
 )
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
-from dpicl_rag.surveys.subjects import subject_words, subjects
+from dpicl_rag.surveys.subjects import in_steps, subject_words, subjects
 from dpicl_rag.surveys.survey_results import (
     PrivateSummary,
     PrivateSurvey,
@@ -240,7 +240,6 @@ class _Asking:
             told = _part(self.run, len(largest) + at, 2 * len(largest))
             said = self._votes(names, [units[name] for name in names], told)
             votes += [[_pair(theme, key) for key in keys] for keys in said]
-            give_way()
         return votes
 
     def told(self, at: int, drawn: Sequence[Agreed], of: Callable[[int], Estimate]) -> _Told:
@@ -258,25 +257,22 @@ class _Asking:
     ) -> list[tuple[str, ...]]:
         """The words that each unit gives, of those that give some."""
         run, question = self.run, self.question
-        with enough_memory():
-            if run.reader is not None:
-                reading = notes(run.reader, question.text, run.template.note)
-                said = reading([tuple(own) for own in passages], on_progress, names)
-                votes = votes_of_notes(question, said, passages)
-            else:
-                inputs = [question.digest(own) for own in passages]
-                kept = [own for own, given in zip(passages, inputs, strict=True) if given]
-                room = run.config.max_tokens
-                rows = read(
-                    question.model,
-                    question.prompt,
-                    [one for one in inputs if one],
-                    room=room,
-                    on_progress=on_progress,
-                )
-                assert isinstance(rows, SpeakingRows)
-                suffixes = [one.suffix for one in question.phrasings]
-                votes = votes_of_rows(rows, vote_reader(question, kept), suffixes, room)
+        if run.reader is not None:
+            reading = notes(run.reader, question.text, run.template.note)
+            said = reading([tuple(own) for own in passages], on_progress, names)
+            votes = votes_of_notes(question, said, passages)
+        else:
+            suffixes, room = [one.suffix for one in question.phrasings], run.config.max_tokens
+            together = units_of_a_step(question.allowance + max(map(len, suffixes)) + room)
+            votes = []
+            for own in in_steps(passages, together, on_progress):
+                inputs = [question.digest(one) for one in own]
+                kept = [one for one, given in zip(own, inputs, strict=True) if given]
+                some = [given for given in inputs if given]
+                with enough_memory():
+                    rows = read(question.model, question.prompt, some, room=room)
+                    assert isinstance(rows, SpeakingRows)
+                    votes += votes_of_rows(rows, vote_reader(question, kept), suffixes, room)
         return [vote.keys for vote in votes if vote is not None]
 
 
