@@ -66,11 +66,11 @@ class Reading(RehearsedModel):
 
     def __init__(self, script):
         super().__init__(script)
-        self.read = Counter()
+        self.said_of = Counter()
 
     def say(self, document, asked, shown, most):
         name = next((one for one in PLANTED if one in document), None)
-        self.read["about" in asked] += 1
+        self.said_of["about" in asked] += 1
         text = f"the {name}" if "about" in asked else f"Because {TROUBLE.get(name)}"
         text = "NOTHING" if name is None else text
         tokens = [*self.tokenizer.encode(text), 0][:most]
@@ -218,8 +218,8 @@ def test_by_words_of_a_list_and_by_a_model_that_is_never_silent_no_unit_is_asked
 def test_of_many_units_some_are_read_and_counts_are_of_all(corpus):
     model = Reading(knowing)
     found = PrivateContextLLM(model, epsilon=30.0, units=30, seed=7).summarise(QUESTION, corpus)
-    assert 60 < model.read[True] < 120
-    assert 0 < model.read[False] <= model.read[True]
+    assert 60 < model.said_of[True] < 120
+    assert 0 < model.said_of[False] <= model.said_of[True]
     assert max(model.together) < 60  # in steps
     assert found.themes[0].units.low <= 60 <= found.themes[0].units.high
     assert found.themes[0].units.high - found.themes[0].units.low > 10
