@@ -86,7 +86,8 @@ class Request(BaseModel):
     )
     vocabulary: tuple[str, ...] | None = Field(
         None,
-        description="Public words or phrases that units vote for; by default 1,000 English words.",
+        description="Public words or phrases that units vote for; by default 1,000 English words, "
+        "and in a summary the units' own, where a model can say them.",
     )
     votes: int = Field(VOTES, ge=1, strict=True, description="Words that one unit votes for.")
     threshold: float | None = Field(

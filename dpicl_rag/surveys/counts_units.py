@@ -191,11 +191,12 @@ class CountsUnits(ABC):
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateSummary:
-        """Summarise the units: their themes, and what units of the largest themes agree on.
+        """Summarise the units: what they are about, and what units of the largest themes agree on.
 
-        A survey by stored vectors, and then, of at most three themes, one question to units near to
-        it: a word that many of them give is told. Where the model cannot be silent (docs/models.md)
-        no unit is asked, and the survey has the whole budget.
+        Units say what they are about in words of their own; many that say the same are a theme.
+        Those of at most three are asked why they were written: a word that many of them give is
+        told. Where the model cannot be silent (docs/models.md), or there is a vocabulary, none is
+        asked: it is a survey by stored vectors.
 
         Args:
             question: As in ``survey``. It says the language of the summary.

@@ -45,7 +45,6 @@ from dpicl_rag.surveys.count_plans import (
     SummaryCounts,
     summary_plan,
     survey_plan,
-    tally_search,
     units_of_a_step,
 )
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
@@ -56,7 +55,13 @@ from dpicl_rag.surveys.survey_results import (
     SummarisedTheme,
     SurveyedTheme,
 )
-from dpicl_rag.surveys.surveying import Surveyed, survey_result, surveyed, votes_by_vectors
+from dpicl_rag.surveys.surveying import (
+    Surveyed,
+    survey_result,
+    surveyed,
+    units_search,
+    votes_by_vectors,
+)
 from dpicl_rag.surveys.vocabulary import nearest_themes, packaged_words, themes_of
 
 THEMES = 3
@@ -167,7 +172,7 @@ def _search(documents: Documents, run: PrivateRun) -> Search:
     """The search for the units that are read: about as many as for an answer on each theme."""
     config = run.config
     most = THEMES * config.units if config.max_calls is None else config.max_calls
-    return tally_search(documents, config, 1.0, most=most)
+    return units_search(documents, config, most=most)
 
 
 def _part(run: PrivateRun, at: int, of: int) -> Progress | None:

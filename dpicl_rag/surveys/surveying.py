@@ -75,7 +75,8 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
             raise ConfigurationError(
                 "a survey is by vectors, or by a reader; give one (reader=...)"
             )
-        search = phrase_search(documents, config, threshold=threshold, sample=sample)
+        most = config.max_calls
+        search = units_search(documents, config, most=most, threshold=threshold, sample=sample)
         search_rho = search.rho(config.adjacency)
     plan = survey_plan(config, len(words), votes, search_rho)
     embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
@@ -235,14 +236,20 @@ _EMBEDDED = 256  # phrases between two turns of others
 _OF_WHOLE_UNITS = "What is the document about?"
 
 
-def phrase_search(
-    documents: Documents, config: PrivacyConfig, *, threshold: float | None, sample: float
+def units_search(
+    documents: Documents,
+    config: PrivacyConfig,
+    *,
+    most: int | None,
+    threshold: float | None = None,
+    sample: float = 1.0,
 ) -> Search:
-    """The search for the units that a reader reads: all of them, or those near to the question.
+    """The search for the units that are read: all of them, or those near to the question.
 
     Args:
         documents: A corpus, a store that hands over its vectors, or a list.
         config: Public settings.
+        most: About how many are read at most; all if None.
         threshold: Least cosine with the question.
         sample: Public probability with which a unit is read, by a secret coin of its own.
 
@@ -258,7 +265,7 @@ def phrase_search(
         if not isinstance(documents, VectorSource):
             raise ConfigurationError("a threshold needs the vectors of a corpus; leave it out")
         documents = ThresholdRetriever(documents, threshold)
-    return tally_search(documents, config, sample, most=config.max_calls)
+    return tally_search(documents, config, sample, most=most)
 
 
 def phrase_vectors(

@@ -20,7 +20,7 @@ from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms import private_counts
 from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.retrieval.retrievers import all_units
-from dpicl_rag.surveys import summaries, surveying
+from dpicl_rag.surveys import count_plans, summaries, surveying
 from dpicl_rag.surveys.vocabulary import Theme
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.support.scripted_reader import ScriptedReader, document_of
@@ -79,6 +79,8 @@ def made_up(trace, monkeypatch):
 def told_themes(monkeypatch):
     """Two themes that cost nothing: what is left is what units say of them."""
     words = {"dog": 9, "cat": 9}
+    least = replace(count_plans.SHARES, summary_words=1e-3, summary_themes=1e-3)
+    monkeypatch.setattr(count_plans, "SHARES", least)
     monkeypatch.setattr(summaries, "subject_words", lambda *_: ())
     monkeypatch.setattr(summaries, "themes_of", lambda *_: [DOG, CAT])
     monkeypatch.setattr(

@@ -6,7 +6,7 @@ from dpicl_rag import ConfigurationError, EngineUnavailableError, PrivateContext
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.readers.notes import phrases
 from dpicl_rag.requests import Request
-from dpicl_rag.surveys.surveying import phrase_search, phrase_vectors
+from dpicl_rag.surveys.surveying import phrase_vectors, units_search
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scored_units import ScoredUnits
 from tests.support.scripted_reader import ScriptedReader, document_of
@@ -101,7 +101,7 @@ def test_what_a_reader_cannot_survey_is_refused(alone, tiny_model):
 def test_units_below_a_threshold_are_not_read(alone):
     reader, llm = alone()
     source = ScoredUnits({f"u{n}": [0.9 if n < 30 else 0.1] for n in range(50)})
-    search = phrase_search(source, llm.config, threshold=0.5, sample=1.0)
+    search = units_search(source, llm.config, most=None, threshold=0.5)
     request = Request.of("survey", question="dogs?", by="model")
     vectors, rate = phrase_vectors(request, search, reader, llm._run(request), Letters())
     assert (len(reader.asked), len(vectors.unit), rate) == (30, 30, 1.0)

@@ -9,7 +9,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpicl_rag import AnswerMemory, Corpus, Document, PrivateContextLLM, Rehearsal
+from dpicl_rag import (
+    AnswerMemory,
+    ConfigurationError,
+    Corpus,
+    Document,
+    PrivateContextLLM,
+    Rehearsal,
+    TopKRetriever,
+)
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering import private_run
 from dpicl_rag.language_models.sentence_end import Continuation
@@ -188,6 +196,12 @@ def test_what_is_told_is_what_was_planned_and_charged_and_is_free_again(corpus, 
         assert (again.rho, again.from_memory, again.text) == (0.0, True, first.text)
         assert [one.spent for one in ledger.status() if one.kind == "corpus"] == [spent]
         assert not asked.run(request.model_copy(update={"fresh": True}), corpus).from_memory
+
+
+def test_what_a_search_finds_is_not_summarised(corpus):
+    """What one unit moves there is for the search to say."""
+    with pytest.raises(ConfigurationError, match="all units are surveyed"):
+        llm().summarise(None, TopKRetriever(corpus, 4))
 
 
 def test_where_no_theme_is_seen_no_sentence_is_paid_for(tmp_path):
