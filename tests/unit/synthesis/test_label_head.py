@@ -142,8 +142,8 @@ def test_a_label_costs_nothing_more_and_tells_what_was_paid(tmp_path):
 
 def test_a_file_has_the_release_alone_and_damage_is_refused(tmp_path):
     head = released(BASE)
-    found = json.loads(json.dumps(head.to_json()))
-    again = LabelHead.of_json(found, Written())
+    found = json.loads(json.dumps(head.as_dict()))
+    again = LabelHead.of_dict(found, Written())
     assert again == head
     assert again.labels_of(list(TEXTS)) == head.labels_of(list(TEXTS))
     assert set(found) == {
@@ -151,9 +151,9 @@ def test_a_file_has_the_release_alone_and_damage_is_refused(tmp_path):
     }
     found["sums"][0][0] += 1
     with pytest.raises(ConfigurationError, match="damaged"):
-        LabelHead.of_json(found, Written())
+        LabelHead.of_dict(found, Written())
     with pytest.raises(ConfigurationError, match="embedding model written"):
-        LabelHead.of_json(head.to_json())
+        LabelHead.of_dict(head.as_dict())
     with pytest.raises(ConfigurationError, match="there is no release"):
         LabelHead.open(tmp_path)
 
