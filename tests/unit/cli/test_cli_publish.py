@@ -10,6 +10,7 @@ from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.cli import data_folder, serve, settings_file
 from dpicl_rag.synthesis import Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.released_records import RECORDS_FILE
+from tests.support.command_line import unwrapped
 
 RHO = epsilon_to_rho(2.0, SHARES.beside_pool(1e-5))
 TALLY = ("--tally", "what about?=travel,work")
@@ -68,7 +69,7 @@ def test_a_bundle_needs_no_corpus_and_what_it_lacks_is_asked_of_one(cli, publish
     assert cli("ask", ABOUT, *bundle).exit_code == 0
     lacking = cli("ask", "Which code is it?", *bundle)
     assert lacking.exit_code == 2
-    assert "does not have this; name the corpus" in " ".join(lacking.stderr.split())
+    assert "does not have this; name the corpus" in unwrapped(lacking.stderr)
     result = cli("ask", "Which code is it?", *bundle, "--corpus", "absent")
     assert "does not have this; the documents are asked" in result.stderr
     assert "no corpus named 'absent'" in result.stderr
@@ -119,7 +120,7 @@ def test_the_questions_asked_most_are_published_first(cli, publish, mail, home):
 def test_what_is_wrong_is_one_line(publish, given, why):
     result = publish(*given)
     assert result.exit_code != 0
-    assert why in " ".join(result.output.split())
+    assert why in unwrapped(result.output)
 
 
 def test_a_bundle_is_served_alone_or_before_its_corpus(publish, mail, home):
