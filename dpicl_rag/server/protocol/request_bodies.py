@@ -32,7 +32,7 @@ _LIMITED: dict[str, Any] = {
 B = TypeVar("B", bound=BaseModel)
 
 
-ANY_QUESTION: tuple[Kind, ...] = ("answer", "label", "count", "tally", "column", "survey")
+ANY_QUESTION: tuple[Kind, ...] = ("answer", "count", "tally", "survey", "column")
 """Kinds of requests whose fields may stand beside a question."""
 
 

@@ -89,6 +89,29 @@ def test_columns_are_published_and_asked_for_nothing(cli, publish, mail, home):
     assert listed.text in told.stdout
 
 
+def test_a_label_head_is_published_and_labels_new_texts_for_nothing(
+    cli, publish, mail, home, spending
+):
+    column = ("--label-column", "folder=inbox,archive")
+    plan = json.loads(publish(*column, "--plan", "--json").stdout)
+    assert plan["parts"][-1]["what"] == "Which folder does a text have?"
+    made = publish(*column)
+    assert "A label head: it gives any text one of inbox, archive." in made.stdout
+    paid = spending("mail").spent
+    bundle = ("--published", str(home / "bundle"))
+    told = cli("classify", "A flight to Oslo", *bundle)
+    label, grounds = told.stdout.splitlines()
+    assert label in ("inbox", "archive")
+    assert grounds.startswith("by a label head that was published on ")
+    assert grounds.endswith("; it costs nothing")
+    given = ("--label", "archive", "--label", "inbox", "--json")
+    found = json.loads(cli("classify", "A flight to Oslo", *bundle, *given).stdout)
+    assert found == {"label": label, "epsilon": 0.0, "delta": 0.0, "rho": 0.0}
+    assert spending("mail").spent == paid
+    refused = cli("classify", "A flight", *bundle, "--released", str(home))
+    assert "not both" in unwrapped(refused.stderr)
+
+
 def test_synthetic_records_answer_what_a_bundle_lacks(cli, publish, home):
     record = SyntheticRecord("The canteen opens at noon.", None, "mail", 4, "end")
     made = Synthesis((record,), 3.0, 1e-5, 0.2)
@@ -115,6 +138,8 @@ def test_the_questions_asked_most_are_published_first(cli, publish, mail, home):
         (("--tally", "what about?=travel"), "two labels or more"),
         (("--questions", "no-such-file"), "cannot be read"),
         (("--records", "no-such-folder"), "cannot be read"),
+        (("--label-column", "folder"), "give the labels as a public list"),
+        (("--label-column", "folder=inbox"), "at least two labels"),
     ],
 )
 def test_what_is_wrong_is_one_line(publish, given, why):
