@@ -9,7 +9,9 @@ from dpicl_rag.knowledge import PublishedItem
 from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.server.service import ServedCorpus
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.tool_client import found
 from tests.unit.server.conftest import CANTEEN
+from tests.unit.server.test_server_mcp import call
 
 LABELS = ("travel", "work")
 STATUS = ("open", "closed")
@@ -79,11 +81,11 @@ def test_counts_are_those_of_the_bundle(alone, bundle):
 
 def test_a_columns_counts_are_those_of_the_bundle(alone, bundle):
     body = {"model": "notes", "kind": "column", "column": "status", "labels": list(STATUS)}
-    found = alone.client.post("/v1/surveys", json=body).json()
-    assert found["counts"] == bundle.items[1].numbers["counts"]
+    told = alone.client.post("/v1/surveys", json=body).json()
+    assert told["counts"] == bundle.items[1].numbers["counts"]
     asked = "How many have each status?"
     reply = alone.ask(asked, dpicl={"column": "status", "labels": list(STATUS)}).json()
-    assert reply["privacy"]["numbers"]["counts"] == found["counts"]
+    assert reply["privacy"]["numbers"]["counts"] == told["counts"]
     assert (reply["privacy"]["kind"], reply["privacy"]["rho"]) == ("column", 0.0)
     assert spent(alone) == [0.0]
 
@@ -107,6 +109,17 @@ def test_new_texts_get_labels_from_a_bundle_alone(alone):
         "/v1/plan", params={"model": "notes", "question": "travel", "kind": "label"}
     )
     assert (plan.json()["kind"], plan.json()["rho"]) == ("label", 0.0)
+    assert spent(alone) == [0.0]
+
+
+def test_agents_get_labels_and_columns_from_a_bundle_alone(alone):
+    for given, text in (
+        ({"question": "work", "kind": "label"}, "closed"),
+        ({"question": "How many have each status?", "column": "status", "labels": [*STATUS]}, None),
+    ):
+        told = found(call(alone, "ask", **given))
+        assert text is None or told["text"] == text
+        assert (told["epsilon"], told["rho"], told["from_memory"]) == (0.0, 0.0, True)
     assert spent(alone) == [0.0]
 
 
