@@ -21,6 +21,7 @@ from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.knowledge.bundle import Bundle
 from dpicl_rag.knowledge.public_knowledge import as_knowledge
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
@@ -35,7 +36,7 @@ from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_name_of
 from dpicl_rag.surveys.counts_units import CountsUnits
 from dpicl_rag.surveys.releases import Result, begin, planned, release, settled
-from dpicl_rag.synthesis.label_head import LabelHead
+from dpicl_rag.synthesis.label_head import LabelHead, published_label
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -277,7 +278,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
     def classify(
         self,
         question: str,
-        documents: Documents | LabelHead,
+        documents: Documents | LabelHead | Bundle,
         labels: Sequence[str] = (),
         *,
         method: str | None = None,
@@ -289,7 +290,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
 
         Args:
             question: Public text.
-            documents: As in ``answer``; or a released label head, by which labels are free.
+            documents: As in ``answer``; or a released label head, or a bundle that has one: then
+                the question is the text that gets a label, for nothing.
             labels: At least two; each may be several tokens long. A label head has its own.
             method: A published method by name (``dpicl_rag.methods``), charged the same for every
                 unit: ``poe``, ``poe-prior`` (for questions that bring the text to be labelled),
@@ -307,6 +309,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         """
         if isinstance(documents, LabelHead):
             return documents.classify(question)
+        if isinstance(documents, Bundle):
+            return published_label(documents, question, labels)
         request = Request.of("label", question=question, labels=labels, method=method)
         return draw_label(request, documents, self._run(request, on_progress))
 

@@ -24,7 +24,9 @@ from dpicl_rag.configuration import MethodName
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.languages.request_kinds import asked_for, labels_in
 
-Kind = Literal["answer", "label", "count", "tally", "column", "survey", "summary", "person"]
+Kind = Literal[
+    "answer", "label", "count", "tally", "column", "label-head", "survey", "summary", "person"
+]
 """What is asked for. About one person nothing is: a fixed sentence says so, and is free."""
 
 ReadBy = Literal["model", "vectors"]
@@ -70,8 +72,8 @@ class Request(BaseModel):
     column: str | None = Field(
         None,
         min_length=1,
-        description="The metadata column whose values are counted. Of public ``labels``, or of all "
-        "values that enough units have.",
+        description="The metadata column whose values are counted: those of public ``labels``, or "
+        "all that enough units have. Of a label head, the column of its labels.",
     )
     method: SkipValidation[MethodName | None] = Field(
         None,
@@ -148,11 +150,11 @@ class Request(BaseModel):
         return cls.of(kind, **{name: one for name, one in fields.items() if name not in out})
 
     @classmethod
-    def of_column(cls, given: str) -> Self:
-        """A request for the counts of a column: ``status=open,closed``, or ``status`` alone."""
+    def of_column(cls, given: str, kind: Kind = "column") -> Self:
+        """A request for a column's counts or label head: ``status=open,closed``, or ``status``."""
         name, _, values = given.partition("=")
         labels = tuple(one.strip() for one in values.split(",") if one.strip())
-        return cls.of("column", column=name.strip(), labels=labels)
+        return cls.of(kind, column=name.strip(), labels=labels)
 
     def settled(self) -> Request:
         """The same with its kind: as it is given, or by its fields and the words of its question.
@@ -164,7 +166,7 @@ class Request(BaseModel):
         Raises:
             ConfigurationError: A field was given that this kind does not have.
         """
-        if self.column is not None or self.kind == "column":
+        if self.column is not None or self.kind in _OF_COLUMNS:
             return self._of_column()
         if self.kind == "tally" and not self.labels:
             return self.model_copy(update={"labels": labels_in(self.question or "")})
@@ -193,11 +195,12 @@ class Request(BaseModel):
 
     def _of_column(self) -> Self:
         """The same with a question, by which its answer is found again."""
+        kind: Kind = self.kind or "column"
         if self.column is None:
-            raise ConfigurationError("name the column whose values are counted (column=...)")
+            raise ConfigurationError("name the column whose values are read (column=...)")
         given = {name: getattr(self, name) for name in self.model_fields_set - {"kind"}}
-        asked = self.question or f"How many have each {self.column}?"
-        return type(self).in_conversation("column", **{**given, "question": asked})
+        asked = self.question or _OF_COLUMNS[kind].format(self.column)
+        return type(self).in_conversation(kind, **{**given, "question": asked})
 
     @property
     def read_by(self) -> ReadBy:
@@ -221,11 +224,18 @@ FIELDS: Mapping[Kind, tuple[str, ...]] = {
     "count": ("question", "turns", "sample", "anyway", "fresh"),
     "tally": ("question", "turns", "labels", "most", "by", "sample", "anyway", "fresh"),
     "column": ("question", "column", "labels", "most", "fresh"),
+    "label-head": ("question", "column", "labels", "fresh"),
     "summary": ("question", "turns", "vocabulary", "fresh"),
     "survey": ("question", "turns", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
     "person": ("question", "turns", "system", "max_tokens", "stop", "fresh"),
 }
 """The fields of each kind."""
+
+_OF_COLUMNS: Mapping[Kind, str] = {
+    "column": "How many have each {}?",
+    "label-head": "Which {} does a text have?",
+}
+"""Questions of what is released of a column."""
 
 CONVERSATION = ("question", "turns", "system", "max_tokens", "stop")
 """Fields of an answer for which OpenAI's API has places of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,6 +37,7 @@ def classify(
             "corpus is asked.",
         ),
     ] = None,
+    published: options.Published = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -43,12 +45,14 @@ def classify(
 
     One draw, purely epsilon-DP (delta is 0) but for votes-gaussian and after a private search.
     """
-    if released is not None:
-        _by_head(question, released, source.embedder, as_json=as_json)
+    options.at_most_one({"--released": released, "--published": published})
+    if released is not None or published is not None:
+        _by_head(question, label or (), released, published, source.embedder, as_json=as_json)
         return
     options.at_least_two(label or ())
     if not source.corpus:
-        raise typer.BadParameter("give a corpus, or --released", param_hint="--corpus")
+        hint = "give a corpus, --published or --released"
+        raise typer.BadParameter(hint, param_hint="--corpus")
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(source, quiet))
         search = data_folder.search_of(opened, source)
@@ -65,16 +69,30 @@ def classify(
     print_spent(chosen, recorded=not answering.no_ledger)
 
 
-def _by_head(text: str, path: Path, embedder: str | None, *, as_json: bool) -> None:
-    from dpicl_rag.synthesis.label_head import LabelHead
+def _by_head(
+    text: str,
+    labels: Sequence[str],
+    released: Path | None,
+    published: Path | None,
+    embedder: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """The label of a text by the head of a release or of a bundle; no corpus is asked."""
+    from dpicl_rag.synthesis.label_head import LabelHead, published_label
 
-    head = LabelHead.open(path, embedder=data_folder.load_embedder(embedder))
-    chosen = head.classify(text)
+    bundle = data_folder.open_bundle(published, embedder)
+    if bundle is not None:
+        chosen = published_label(bundle, text, labels)
+        line = f"by a label head that was published on {bundle.published}; it costs nothing"
+    else:
+        head = LabelHead.open(released or "", embedder=data_folder.load_embedder(embedder))
+        chosen = head.classify(text)
+        line = f"by a head released once at epsilon {head.epsilon:g}, delta {head.delta:g}; free"
     if as_json:
         console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
     console.stdout().print(console.printable(chosen.label), soft_wrap=True)
-    line = f"by a head released once at epsilon {head.epsilon:g}, delta {head.delta:g}; free"
     console.stdout().print(line, style="dim", soft_wrap=True)
 
 
@@ -140,7 +158,7 @@ def label_head(
                     ledger=book,
                     corpus=corpus or "default",
                 )
-        return head.to_json()
+        return head.as_dict()
 
     settings = {
         **{"kind": "label head", "labels": list(names), "epsilon": epsilon, "delta": delta},
@@ -154,7 +172,7 @@ def label_head(
             draw,
             lambda: check_private_table(table.source, table.columns, unit=table.unit),
         )
-    head = LabelHead.of_json(found, model)
+    head = LabelHead.of_dict(found, model)
     if as_json:
         console.write_json({"labels": list(head.labels), **planned.cost})
         return

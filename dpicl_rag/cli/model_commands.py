@@ -43,8 +43,9 @@ def show(
 
     with console.status("Loading the language model", quiet=quiet):
         model = load_language_model(name)
-    with console.Bar("Rehearsing", quiet=quiet, counts=True, logged=True) as bar:
+    with console.Bar("Rehearsing answers", quiet=quiet, counts=True, logged=True) as bar:
         found = rehearsal_of(model, on_progress=bar.update)
+    with console.Bar("Rehearsing labels", quiet=quiet, counts=True, logged=True) as bar:
         labels = labelling_of(model, on_progress=bar.update)
     can = "may tally" if labels.countable else "tallies of labels are refused"
     if as_json:

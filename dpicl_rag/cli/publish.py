@@ -62,6 +62,15 @@ class Wanted:
             "value that enough of them have. A unit has one.",
         ),
     ] = None
+    label_column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label-column",
+            metavar="NAME=A,B,...",
+            help="A label head of the texts that have these labels in a metadata column: new texts "
+            "get one of them, by `classify --published`. A unit has one.",
+        ),
+    ] = None
     remembered: Annotated[
         int,
         typer.Option(
@@ -87,6 +96,7 @@ class Wanted:
         found = [Request.of("survey")] if self.survey else []
         found += [Request.of("tally", by=self.tally_by, **_split(one)) for one in self.tally or ()]
         found += [Request.of_column(one) for one in self.column or ()]
+        found += [Request.of_column(one, "label-head") for one in self.label_column or ()]
         found += [Request.of("count", question=one) for one in self.count or ()]
         return found + [Request.of(None, question=one) for one in asked]
 

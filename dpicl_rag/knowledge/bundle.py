@@ -37,6 +37,9 @@ MANIFEST = "manifest.json"
 ABOUT = "What are the documents about?"
 """The question of a survey that asks none."""
 
+_READ_OTHERWISE = ("records", "label-head")
+"""Kinds of items that answer no question by their text."""
+
 _FORMAT, _VERSION = "dpicl-rag bundle", 1
 _CLOSE = 0.85
 """Cosine of a question with one in other words whose answer it gets. No document confirms it, so
@@ -49,10 +52,10 @@ class PublishedItem:
     """One release of a bundle. Public.
 
     Attributes:
-        kind: Of the request: an answer, a label, a count, a tally, a survey; or ``records``.
+        kind: Of the request, such as an answer, a count, a survey, a label head; or ``records``.
         question: What units were asked; None of a survey of whole units, and of records.
         text: For people.
-        numbers: What was released, as JSON: estimates with intervals, themes, records.
+        numbers: What was released, as JSON: estimates with intervals, themes, sums, records.
         epsilon: It is (epsilon, delta)-DP by itself.
         delta: See ``epsilon``.
         rho: zCDP that this release paid for it at most; 0 where it was released and paid before.
@@ -230,8 +233,9 @@ class Bundle:
 
     @cached_property
     def _telling(self) -> list[PublishedItem]:
-        """Items that answer a question: not records, nor what documents do not support."""
-        return [one for one in self.items if one.kind != "records" and one.supported is not False]
+        """Items that answer a question: no sums or records, nor what documents do not support."""
+        found = [one for one in self.items if one.kind not in _READ_OTHERWISE]
+        return [one for one in found if one.supported is not False]
 
     def _near(self, question: str, least: float) -> list[PublishedItem]:
         if not self._telling:

@@ -33,6 +33,7 @@ from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer, PrivateLabel, cost_of
 from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.retrieval.vectors import unit_field_of
+from dpicl_rag.synthesis.label_head import LabelHead
 from dpicl_rag.synthesis.released_records import Synthesis
 
 _UNIT = "the privacy unit of the corpus"
@@ -82,9 +83,9 @@ def publish(
         llm: Answers, at its own settings but epsilon and delta, and books in its ledger.
         documents: As in ``PrivateContextLLM.answer``; a survey needs a corpus.
         into: The folder; made where there is none.
-        requests: Answers, counts, tallies, columns, surveys and summaries; those without a kind
-            are of that which their question tells. Public: choose them without looking at the
-            documents.
+        requests: Answers, counts, tallies, columns, label heads, surveys and summaries; those
+            without a kind are of that which their question tells. Public: choose them without
+            looking at the documents.
         epsilon: All items together are (epsilon, delta)-DP for every unit.
         delta: See ``epsilon``.
         weights: Of the share of each request in the budget; equal ones by default. Public.
@@ -208,6 +209,9 @@ def _released(
         supported = result.supported if text else False
     elif isinstance(result, PrivateLabel):
         raise ConfigurationError("labels are not published")
+    elif isinstance(result, LabelHead):
+        numbers = result.as_dict()
+        text = result.text
     else:
         numbers = TypeAdapter(type(result)).dump_python(result, mode="json")
         text = result.text

@@ -190,7 +190,7 @@ class Service:
         """Count units. What it raises has spent nothing."""
         served = self.counted_corpus(name, caller)
         if isinstance(served.documents, Bundle):
-            if (bought := published_count(served.documents, request)) is None:
+            if (bought := published_count(served.documents, request.settled())) is None:
                 raise Refusal(404, "this was not published, and no documents are here to ask")
             return bought
         found = self._llm(name, served, caller).run(request, served.all_units)

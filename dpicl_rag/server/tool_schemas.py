@@ -124,8 +124,8 @@ class AnswerResult(Cost):
 
     text: str
     kind: str = Field(
-        description="What the question asked for: answer, count, tally or survey; person where it "
-        "was about one, and nothing is told."
+        description="What the question asked for: answer, label, count, tally, column, survey or "
+        "summary; person where it was about one, and nothing is told."
     )
     numbers: dict[str, Any] | None = Field(description="What the text has in words.")
     stopped_by: str = Field(description="end, length, budget or unavailable")
@@ -134,7 +134,8 @@ class AnswerResult(Cost):
         "is the model's guess, as the owner chose."
     )
     by: str | None = Field(
-        description="agreement, tokens, counts or memory; public where no document was asked"
+        description="agreement, tokens, counts, memory or published; public where no document was "
+        "asked"
     )
     agreeing: int | None = Field(description="About how many units say so, by a noisy count.")
     agreeing_within: int | None

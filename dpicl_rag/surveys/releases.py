@@ -19,17 +19,18 @@ from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.knowledge.bundle import ABOUT, Bundle
 from dpicl_rag.requests import Kind, Request
-from dpicl_rag.results import PrivateAnswer, PrivateLabel, cost_of
+from dpicl_rag.results import PrivateAnswer, PrivateLabel, ReleasedBy, cost_of
 from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of, whole_of
-from dpicl_rag.surveys import tallies
+from dpicl_rag.surveys import column_releases, tallies
 from dpicl_rag.surveys.remembered_counts import published_count
 from dpicl_rag.surveys.summaries import plan_of_summary, summarise_units
 from dpicl_rag.surveys.survey_results import ReleasedNumbers, SurveyedUnits
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
+from dpicl_rag.synthesis.label_head import LabelHead, published_label
 
 T = TypeVar("T")
 
-Result = PrivateAnswer | PrivateLabel | ReleasedNumbers
+Result = PrivateAnswer | PrivateLabel | ReleasedNumbers | LabelHead
 """What a request is answered with: a DP output, and public numbers."""
 
 Planned = tuple[Plan[Any], int | None]
@@ -110,6 +111,8 @@ def _released(request: Request, documents: Documents, run: PrivateRun, asked: st
         if found is None:
             said = Request.of("answer", question=request.question or asked or ABOUT)
             return begin_answer(said, documents, run).whole()
+    elif isinstance(documents, Bundle) and kind == "label":
+        found = published_label(documents, request.asked(), request.labels)
     else:
         found = _RELEASES[kind](request, documents, run)
     if isinstance(found, SurveyedUnits) and found.question is None:
@@ -121,11 +124,12 @@ def _in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
     """A result as an answer in text, with its numbers beside."""
     if isinstance(found, PrivateAnswer):
         return found
-    from_memory = False
+    by: ReleasedBy = "counts"
     if isinstance(found, PrivateLabel):
         text, numbers = found.label, {"label": found.label}
+        by = "counts" if found.epsilon else "published"
     else:
-        text, from_memory = found.text, found.from_memory
+        text, by = found.text, "memory" if found.from_memory else "counts"
         beside = {"text", "from_memory", *cost_of(found)}
         numbers = {name: one for name, one in found.as_dict().items() if name not in beside}
     return PrivateAnswer(
@@ -136,8 +140,8 @@ def _in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
         tokens=0,
         stopped_by="end",
         corpus=corpus,
-        from_memory=from_memory,
-        by="memory" if from_memory else "counts",
+        from_memory=by != "counts",
+        by=by,
         kind=kind,
         numbers=numbers,
     )
@@ -173,7 +177,8 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "label": _under_terms(draw_label),
     "count": _under_terms(tallies.count_units),
     "tally": _under_terms(tallies.tally_units),
-    "column": _under_terms(tallies.count_column),
+    "column": _under_terms(column_releases.count_column),
+    "label-head": _under_terms(column_releases.release_head),
     "survey": _under_terms(survey_units),
     "summary": _under_terms(summarise_units),
     "person": _about_one,
@@ -183,7 +188,8 @@ _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "label": _under_terms(plan_of_label),
     "count": _under_terms(tallies.plan_of_count),
     "tally": _under_terms(tallies.plan_of_tally),
-    "column": _under_terms(tallies.plan_of_column),
+    "column": _under_terms(column_releases.plan_of_column),
+    "label-head": _under_terms(column_releases.plan_of_head),
     "survey": _under_terms(plan_of_survey),
     "summary": _under_terms(plan_of_summary),
     "person": lambda request, documents, run: (_FREE, None),

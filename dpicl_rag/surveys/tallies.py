@@ -6,7 +6,6 @@ then says the labels that its passages are nearest to, and all units pay.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,22 +20,19 @@ from dpicl_rag.answering.labels import label_reading, require_few_tokens
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.documents import field_text
-from dpicl_rag.errors import ConfigurationError, DeltaSpentError, MisreadingError
+from dpicl_rag.errors import ConfigurationError, MisreadingError
 from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.request_kinds import unit_question
-from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
-from dpicl_rag.mechanisms.private_counts import Agreement, Histogram, bounded
+from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.mechanisms.step import Step
-from dpicl_rag.prompts import Prompt, label_tokens, plain
+from dpicl_rag.prompts import Prompt, label_tokens
 from dpicl_rag.rehearsal import Labelling, Reading, labelling_of, yes_or_no_of
 from dpicl_rag.rehearsal.yes_or_no import LABELS
 from dpicl_rag.requests import Request
 from dpicl_rag.results import Estimate
-from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import (
     Documents,
@@ -46,7 +42,6 @@ from dpicl_rag.retrieval.retrievers import (
 )
 from dpicl_rag.surveys.count_plans import (
     YesCount,
-    column_plan,
     count_plan,
     tally_plan,
     tally_search,
@@ -61,7 +56,7 @@ from dpicl_rag.surveys.opinions import (
     says_yes,
 )
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
-from dpicl_rag.surveys.survey_results import Counted, PrivateColumn, PrivateCount, PrivateTally
+from dpicl_rag.surveys.survey_results import Counted, PrivateCount, PrivateTally
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words
 
 
@@ -104,70 +99,6 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     shaping = (request.sample, how, *_read_by(documents, run))
     memory = memory_of_counts(documents, run)
     return remembered_or_released(memory, PrivateCount, request, shaping, run, release)
-
-
-def count_column(request: Request, documents: Documents, run: PrivateRun) -> PrivateColumn:
-    """Count units by the values of a metadata column, of which a unit has those of its documents.
-
-    Of public values every one is counted. Without a list those are released that enough units have,
-    by a threshold on noisy counts. Of a unit with more than count, coins of its own choose.
-
-    Args:
-        request: Names the column, and perhaps the values that are counted.
-        documents: Private: a corpus, a store, or a list.
-        run: Pays.
-
-    Raises:
-        ConfigurationError: ``documents`` is a search, which finds a part of the units.
-        DeltaSpentError: No budget is left for the threshold of values that are not given.
-    """
-    if isinstance(documents, Retriever):
-        raise ConfigurationError("a column is of all units; give a corpus, a store, or a list")
-    column, labels, most = request.column or "", request.labels, request.most
-    plan, _ = plan_of_column(request, documents, run)
-    counts, delta, coins = plan.mechanism, plan.threshold_delta, run.randomness
-
-    def release() -> PrivateColumn:
-        opened = run.open_account(documents, rho=plan.rho, delta=delta, gaussian=plan.gaussian)
-        with opened as account:
-            if not account.pays_thresholds(delta):
-                raise DeltaSpentError
-            held = _held(column, documents, run)
-            account.pay(plan.price("counts"), delta=delta)
-            smallest, values = None, labels
-            if isinstance(counts, Agreement):
-                listed, smallest = counts.draw(held, coins), counts.threshold
-                values, noisy = tuple(one.key for one in listed), [one.count for one in listed]
-            else:
-                given = ([one for one in own if one in labels] for own in held)
-                found = Counter(one for own in given for one in bounded(own, most, coins))
-                noisy = counts.draw([found[one] for one in labels], coins)
-        assert isinstance(counts.noise, DiscreteGaussian)
-        counted = Counted(noisy, counts.noise, 1.0, plan.epsilon, plan.delta, plan.rho)
-        told = dict(zip(values, counted.estimates, strict=True))
-        return PrivateColumn(request.asked(), told, counted.total, *counted.cost, smallest=smallest)
-
-    memory, shaping = memory_of_counts(documents, run), (column, labels, most)
-    return remembered_or_released(memory, PrivateColumn, request, shaping, run, release)
-
-
-def plan_of_column(
-    request: Request, documents: Documents, run: PrivateRun
-) -> tuple[Plan[Histogram | Agreement], None]:
-    """The plan of a column's counts; a model reads nothing for it."""
-    values = len(request.labels)
-    if values and len({*request.labels}) < max(values, request.most):
-        raise ConfigurationError("give each value once, and no fewer than a unit may have (most)")
-    return column_plan(run.config, values, request.most, booked=run.booked), None
-
-
-def _held(column: str, documents: Documents, run: PrivateRun) -> list[list[str]]:
-    """The values of each unit that has some, each once, in an order of their own. Private."""
-    units = all_units(documents, run.config.privacy_unit).search("").choose().units.values()
-    texts = [
-        [plain(field_text(one.metadata.get(column)) or "").strip() for one in own] for own in units
-    ]
-    return [sorted({*own} - {""}) for own in texts]
 
 
 R = TypeVar("R", Reading, Labelling)

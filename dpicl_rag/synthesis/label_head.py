@@ -20,11 +20,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ from dpicl_rag.accounting import DELTA, Adjacency, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.turns import give_way
+from dpicl_rag.ledger.account import Account, open_account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.points import GRID, clipped_sum
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -42,13 +44,16 @@ from dpicl_rag.results import PrivateLabel
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.synthesis.pools import LabelledDocument, Pool, pools, public_labels
-from dpicl_rag.tabular.charge import paid, released_file
+from dpicl_rag.tabular.charge import released_file
 
 if TYPE_CHECKING:
+    from dpicl_rag.knowledge import Bundle
     from dpicl_rag.ledger import Ledger
 
 _NAMED = 0.5
 """Length of a label's name in that of the noise on its sum. Chosen on training examples."""
+
+_STEP = 256  # texts that are embedded at a time
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class LabelHeadPlan(PricedPlan):
         epsilon: The head is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         adjacency: What makes two sets of examples neighbours.
+        gaussian: A budget for Gaussian noise alone pays, see `DiscreteGaussian`.
 
     Raises:
         ConfigurationError: A number is outside its range.
@@ -69,6 +75,7 @@ class LabelHeadPlan(PricedPlan):
     epsilon: float
     delta: float = DELTA
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
+    gaussian: bool = False
 
     def __post_init__(self) -> None:
         _validate.positive("epsilon", self.epsilon)
@@ -89,7 +96,7 @@ class LabelHeadPlan(PricedPlan):
     @property
     def noise(self) -> DiscreteGaussian:
         """On every number of a sum, in multiples of 2^-24."""
-        return DiscreteGaussian.within(self.rho, self.moved * GRID)
+        return DiscreteGaussian.within(self.rho, self.moved * GRID, fine=self.gaussian)
 
     @property
     def parts(self) -> tuple[Price, ...]:
@@ -128,6 +135,14 @@ class LabelHead:
     adjacency: str
     embedder: Embedder = field(repr=False, compare=False)
 
+    kind: ClassVar = "label-head"
+    from_memory: ClassVar = False
+
+    @property
+    def text(self) -> str:
+        """One sentence for people."""
+        return f"A label head: it gives any text one of {', '.join(self.labels)}."
+
     def classify(self, text: str) -> PrivateLabel:
         """The label of a text. It is free.
 
@@ -152,14 +167,14 @@ class LabelHead:
         named = _NAMED * self.sigma * math.sqrt(sums.shape[1])
         return on_grid(sums + named * on_grid(self.embedder.embed(self.labels))).astype(np.float64)
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it for a file, with its SHA-256."""
+    def as_dict(self) -> dict[str, Any]:
+        """All of it for JSON, with its SHA-256."""
         found = {name: one for name, one in vars(self).items() if name in _FIELDS}
         return {**found, "sha256": _digest(found)}
 
     @staticmethod
-    def of_json(found: Mapping[str, Any], embedder: Embedder | None = None) -> LabelHead:
-        """A head from what `to_json` gave.
+    def of_dict(found: Mapping[str, Any], embedder: Embedder | None = None) -> LabelHead:
+        """A head from what `as_dict` gave.
 
         Args:
             found: Public.
@@ -193,10 +208,42 @@ class LabelHead:
         Raises:
             ConfigurationError: There is none, it was changed, or is of another embedding model.
         """
-        return LabelHead.of_json(released_file(Path(path))[1], embedder)
+        return LabelHead.of_dict(released_file(Path(path))[1], embedder)
+
+    @staticmethod
+    def published(bundle: Bundle, labels: Sequence[str] = ()) -> LabelHead:
+        """The head of a bundle.
+
+        Args:
+            bundle: With the embedding model that it was made with.
+            labels: Those of the head, in any order; they may be left out where there is one head.
+
+        Raises:
+            ConfigurationError: The bundle has none of these labels, or several and no labels are
+                given, or it is of another embedding model.
+        """
+        items = [one for one in bundle.items if one.kind == LabelHead.kind]
+        fit = [one for one in items if not labels or {*one.numbers["labels"]} == {*labels}]
+        if len(fit) != 1:
+            lists = "; ".join(", ".join(one.numbers["labels"]) for one in items)
+            raise ConfigurationError(
+                f"give the labels of one of the bundle's label heads: {lists}"
+                if items
+                else "the bundle has no label head; publish one with --label-column"
+            )
+        return LabelHead.of_dict(fit[0].numbers, bundle.embedder)
 
 
-_FIELDS = tuple(name for name in LabelHead.__dataclass_fields__ if name != "embedder")
+def published_label(bundle: Bundle, text: str, labels: Sequence[str] = ()) -> PrivateLabel:
+    """The label of a text by a bundle's head. It costs nothing: the bundle was paid for.
+
+    Arguments and errors are those of `LabelHead.published`.
+    """
+    label = LabelHead.published(bundle, labels).classify(text)
+    return replace(label, epsilon=0.0, delta=0.0)
+
+
+_FIELDS = tuple(one.name for one in fields(LabelHead) if one.name != "embedder")
 
 
 def release_label_head(
@@ -234,23 +281,43 @@ def release_label_head(
     """
     names = public_labels(labels)
     plan = LabelHeadPlan(len(names), epsilon, delta, adjacency)
-    model = embedder or SentenceTransformerEmbedder()
-    coins, noise = randomness or Randomness(), plan.noise
+    model, coins = embedder or SentenceTransformerEmbedder(), randomness or Randomness()
+    with open_account(ledger, corpus=corpus, rho=plan.rho) as account:
+        return paid_head(account, examples, names, plan, model, coins)
 
-    def draw() -> tuple[tuple[int, ...], ...]:
-        exact = exact_sums(examples, names, model)
-        return tuple(tuple(number + noise.draw(coins) for number in row) for row in exact)
 
+def paid_head(
+    account: Account,
+    examples: Iterable[LabelledDocument],
+    labels: Sequence[str],
+    plan: LabelHeadPlan,
+    embedder: Embedder,
+    randomness: Randomness,
+) -> LabelHead:
+    """A head that is drawn and then paid from an account, before anybody sees it.
+
+    Args:
+        account: Holds the price.
+        examples: As in `release_label_head`.
+        labels: The public list, as many as the plan is of.
+        plan: Its price and its noise.
+        embedder: Embedding model.
+        randomness: Where noise comes from.
+    """
+    noise = plan.noise
+    exact = exact_sums(examples, labels, embedder)
+    sums = tuple(tuple(number + noise.draw(randomness) for number in row) for row in exact)
+    account.pay(plan.price("sums"))
     return LabelHead(
-        labels=names,
-        sums=paid(ledger, corpus, plan.rho, draw),
+        labels=tuple(labels),
+        sums=sums,
         sigma=noise.sigma / GRID,
-        model=model.fingerprint,
+        model=embedder.fingerprint,
         epsilon=plan.epsilon,
         delta=plan.delta,
         rho=plan.rho,
-        adjacency=str(adjacency),
-        embedder=model,
+        adjacency=str(plan.adjacency),
+        embedder=embedder,
     )
 
 
@@ -267,13 +334,21 @@ def _sum(pool: Pool, embedder: Embedder, dimensions: int) -> list[int]:
     texts = [text for own in pool.values() for text in own]
     if not texts:
         return [0] * dimensions
-    vectors = on_grid(embedder.embed(texts)).astype(np.float64)
+    vectors = on_grid(np.concatenate([*_embedded(texts, embedder)])).astype(np.float64)
     firsts = np.cumsum([0, *map(len, pool.values())])[:-1]
     # Multiples of 2^-24 add up exactly, in any order.
     units = on_grid(np.add.reduceat(vectors, firsts, axis=0)).astype(np.float64)
     whole = torch.from_numpy((units * GRID).astype(np.int64))
     found: list[int] = clipped_sum(whole, torch.zeros(dimensions, dtype=torch.int64), 1.0).tolist()
     return found
+
+
+def _embedded(texts: Sequence[str], embedder: Embedder) -> Iterator[npt.NDArray[np.float32]]:
+    """Vectors of some texts at a time; between two steps others have their turn."""
+    for at in range(0, len(texts), _STEP):
+        if at:
+            give_way()
+        yield embedder.embed(texts[at : at + _STEP])
 
 
 def _digest(found: Mapping[str, Any]) -> str:

@@ -29,3 +29,8 @@ def run_command(
         env: Variables beside those of this process.
     """
     return CliRunner().invoke(program(), words, input=input, env=env, prog_name="dpicl-rag")
+
+
+def unwrapped(shown: str) -> str:
+    """What was printed as one line, however wide the terminal is, and without a box's sides."""
+    return " ".join(shown.replace("│", " ").split())

@@ -17,6 +17,7 @@ const asked = () => ({
   survey: byId("publish-survey").checked,
   questions: lines("publish-questions"),
   columns: lines("publish-columns"),
+  label_columns: lines("publish-label-columns"),
   again: byId("publish-again").checked,
 });
 

@@ -16,7 +16,7 @@ LONGEST_QUESTION = 4096
 
 PublicText = Annotated[str, Field(min_length=1, max_length=512)]
 
-RemoteKind = Literal["answer", "count", "tally", "survey", "summary"]
+RemoteKind = Literal["answer", "label", "count", "tally", "column", "survey", "summary"]
 """Kinds that a client can insist on."""
 
 _LOCAL = frozenset({"method", "vocabulary", "votes", "threshold"})
@@ -25,14 +25,15 @@ _LOCAL = frozenset({"method", "vocabulary", "votes", "threshold"})
 _LIMITED: dict[str, Any] = {
     "question": Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION)],
     "labels": Annotated[list[PublicText], Field(max_length=256)],
+    "column": PublicText,
     "kind": RemoteKind,
 }
 
 B = TypeVar("B", bound=BaseModel)
 
 
-ANY_QUESTION: tuple[Kind, ...] = ("answer", "count", "tally", "survey")
-"""Kinds that a question may turn out to be of."""
+ANY_QUESTION: tuple[Kind, ...] = ("answer", "count", "tally", "survey", "column")
+"""Kinds of requests whose fields may stand beside a question."""
 
 
 def remote_fields(*kinds: Kind) -> list[str]:

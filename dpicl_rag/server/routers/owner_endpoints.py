@@ -82,6 +82,7 @@ class Publication(BaseModel):
         survey: Whether it says what the documents are about.
         questions: Each is answered or counted, as it asks.
         columns: Whose values are counted, such as ``status=open,closed``.
+        label_columns: Whose labels new texts get by a label head; the same with two or more.
         again: Whether it takes the place of the bundle that there is, and is paid for anew.
     """
 
@@ -92,12 +93,14 @@ class Publication(BaseModel):
     survey: bool = True
     questions: _Lines = []
     columns: _Lines = []
+    label_columns: _Lines = []
     again: bool = False
 
     def requests(self) -> list[Request]:
         """What is asked of the documents, each question once."""
         found = [Request.of("survey")] if self.survey else []
         found += [Request.of_column(one) for one in self.columns]
+        found += [Request.of_column(one, "label-head") for one in self.label_columns]
         return found + [Request.of(None, question=one) for one in dict.fromkeys(self.questions)]
 
 

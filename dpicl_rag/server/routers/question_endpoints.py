@@ -84,14 +84,17 @@ class _Survey(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     model: PublicText
-    kind: Literal["count", "tally", "survey", "summary"]
+    kind: Literal["count", "tally", "column", "survey", "summary"]
 
 
 if TYPE_CHECKING:
     SurveyRequest = _Survey
 else:
     SurveyRequest = with_fields(
-        "SurveyRequest", _Survey, "question", *remote_fields("count", "tally", "survey", "summary")
+        "SurveyRequest",
+        _Survey,
+        "question",
+        *remote_fields("count", "tally", "column", "survey", "summary"),
     )
 
 
@@ -132,6 +135,7 @@ def plan_of_question(
     caller: Asking,
     kind: RemoteKind | None = None,
     labels: Annotated[list[PublicText] | None, Query(max_length=256)] = None,
+    column: PublicText | None = None,
     before: _Question | None = None,
 ) -> dict[str, Any]:
     """What is done with a question, and what it costs at most; free, as nothing is searched.
@@ -142,7 +146,7 @@ def plan_of_question(
     whole = plain(question)
     if before is not None:
         whole = filled_in(whole, before, language_of(f"{before} {whole}")) or whole
-    asked = Asked.of(kind, question=whole, labels=labels or ()).settled()
+    asked = Asked.of(kind, question=whole, labels=labels or (), column=column).settled()
     if asked.kind == "tally" and len(asked.labels) < 2:
         raise Refusal(400, "give at least two labels, none of them empty", param="labels")
     return {"model": model, **_plan_view(asked, parts.service.plan(model, asked))}
@@ -159,7 +163,7 @@ def _plan_view(request: Asked, plan: Plan[Any]) -> dict[str, Any]:
         **cost,
         "steps": plan.steps,
         "units_to_agree": plan.units_to_agree,
-        "within": within(drawn.noise) if kind in ("count", "tally") else None,
+        "within": within(drawn.noise) if kind in ("count", "tally", "column") else None,
         "smallest": drawn.smallest() if kind == "survey" else None,
         "notes": [] if free else plan.notes(),
     }

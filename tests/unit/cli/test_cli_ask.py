@@ -25,6 +25,7 @@ from dpicl_rag.retrieval import (
     Threshold,
     TopK,
 )
+from tests.support.command_line import unwrapped
 from tests.support.failing_engine import FailingEngine
 from tests.support.tiny_model import build_tiny_model
 
@@ -360,7 +361,7 @@ def test_a_wrong_option_is_a_usage_error(cli, mail, words):
 )
 def test_options_that_exclude_each_other_are_named(cli, mail, words, told):
     shown = cli("ask", "What?", "--corpus", mail, *words).stderr
-    assert told in " ".join(shown.replace("│", "").split())
+    assert told in unwrapped(shown)
 
 
 def test_one_label_is_a_usage_error(cli, mail):

@@ -66,11 +66,17 @@ def test_all_numbers_are_in_the_json(cli, knows):
     assert german["told"] == german["right"] == 8
 
 
-def test_who_watches_is_told_how_far_it_is(cli, knows):
+def test_who_watches_is_told_how_far_it_is(cli, knows, monkeypatch):
+    def rehearsed(model, on_progress):
+        on_progress(1, 1)
+        return LABELLING
+
+    monkeypatch.setattr("dpicl_rag.rehearsal.labelling_of", rehearsed)
     done = cli("models", "show")
-    assert "Rehearsing: " in done.stderr
+    assert "Rehearsing answers: " in done.stderr
+    assert "Rehearsing labels: 1 of 1" in done.stderr
     knows.asked.clear()
-    assert "Rehearsing: " not in cli("models", "show").stderr
+    assert "Rehearsing answers: " not in cli("models", "show").stderr
     assert knows.asked == []
 
 

@@ -10,6 +10,7 @@ from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.cli import data_folder, serve, settings_file
 from dpicl_rag.synthesis import Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.released_records import RECORDS_FILE
+from tests.support.command_line import unwrapped
 
 RHO = epsilon_to_rho(2.0, SHARES.beside_pool(1e-5))
 TALLY = ("--tally", "what about?=travel,work")
@@ -68,7 +69,7 @@ def test_a_bundle_needs_no_corpus_and_what_it_lacks_is_asked_of_one(cli, publish
     assert cli("ask", ABOUT, *bundle).exit_code == 0
     lacking = cli("ask", "Which code is it?", *bundle)
     assert lacking.exit_code == 2
-    assert "does not have this; name the corpus" in " ".join(lacking.stderr.split())
+    assert "does not have this; name the corpus" in unwrapped(lacking.stderr)
     result = cli("ask", "Which code is it?", *bundle, "--corpus", "absent")
     assert "does not have this; the documents are asked" in result.stderr
     assert "no corpus named 'absent'" in result.stderr
@@ -86,6 +87,29 @@ def test_columns_are_published_and_asked_for_nothing(cli, publish, mail, home):
     assert "are not listed" in found.text
     told = cli("ask", "how many have each folder", "--published", str(home / "bundle"))
     assert listed.text in told.stdout
+
+
+def test_a_label_head_is_published_and_labels_new_texts_for_nothing(
+    cli, publish, mail, home, spending
+):
+    column = ("--label-column", "folder=inbox,archive")
+    plan = json.loads(publish(*column, "--plan", "--json").stdout)
+    assert plan["parts"][-1]["what"] == "Which folder does a text have?"
+    made = publish(*column)
+    assert "A label head: it gives any text one of inbox, archive." in made.stdout
+    paid = spending("mail").spent
+    bundle = ("--published", str(home / "bundle"))
+    told = cli("classify", "A flight to Oslo", *bundle)
+    label, grounds = told.stdout.splitlines()
+    assert label in ("inbox", "archive")
+    assert grounds.startswith("by a label head that was published on ")
+    assert grounds.endswith("; it costs nothing")
+    given = ("--label", "archive", "--label", "inbox", "--json")
+    found = json.loads(cli("classify", "A flight to Oslo", *bundle, *given).stdout)
+    assert found == {"label": label, "epsilon": 0.0, "delta": 0.0, "rho": 0.0}
+    assert spending("mail").spent == paid
+    refused = cli("classify", "A flight", *bundle, "--released", str(home))
+    assert "not both" in unwrapped(refused.stderr)
 
 
 def test_synthetic_records_answer_what_a_bundle_lacks(cli, publish, home):
@@ -114,12 +138,14 @@ def test_the_questions_asked_most_are_published_first(cli, publish, mail, home):
         (("--tally", "what about?=travel"), "two labels or more"),
         (("--questions", "no-such-file"), "cannot be read"),
         (("--records", "no-such-folder"), "cannot be read"),
+        (("--label-column", "folder"), "give the labels as a public list"),
+        (("--label-column", "folder=inbox"), "at least two labels"),
     ],
 )
 def test_what_is_wrong_is_one_line(publish, given, why):
     result = publish(*given)
     assert result.exit_code != 0
-    assert why in " ".join(result.output.split())
+    assert why in unwrapped(result.output)
 
 
 def test_a_bundle_is_served_alone_or_before_its_corpus(publish, mail, home):

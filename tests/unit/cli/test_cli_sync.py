@@ -11,6 +11,7 @@ from dpicl_rag.cli import data_folder
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.following.mail_account import PASSWORD as VARIABLE
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.command_line import unwrapped
 from tests.support.dovecot import PASSWORD, TOKEN, mail
 
 
@@ -182,7 +183,7 @@ def test_what_mail_is_refused_in_one_line(cli, monkeypatch, words, said) -> None
     monkeypatch.delenv(VARIABLE, raising=False)
     result = cli("ingest", *words, "--corpus", "mail")
     assert result.exit_code != 0
-    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert said in unwrapped(result.stderr)
     assert "canary-77" not in result.output
     assert Corpus.names() == []
 

@@ -22,6 +22,7 @@ REQUESTS = [
     Request.of("tally", question="", labels=("canteen", "sauna"), by="vectors"),
     Request.of("column", column="status"),
     Request.of("column", column="status", question="How many are open?", labels=("open", "closed")),
+    Request.of("label-head", column="status", labels=("open", "closed")),
 ]
 KILLS = 8
 _CONTEXT = multiprocessing.get_context("forkserver")

@@ -7,7 +7,8 @@ import io
 import pytest
 
 from dpicl_rag.server.request_log import RequestLog
-from tests.unit.server.conftest import CANTEEN, bearer
+from dpicl_rag.server.service import ServedCorpus
+from tests.unit.server.conftest import CANTEEN, NOTES, bearer
 
 LIFT = "How many people complain about the lift?"
 
@@ -43,13 +44,16 @@ def test_a_question_has_a_kind_and_a_price_and_nothing_is_spent_or_logged(
     assert (status.spent, status.reserved, log.getvalue()) == (0, 0, "")
 
 
-def test_what_is_told_is_charged(serve):
-    server = serve(accounting="fixed")
-    asked = {"kind": "tally", "labels": ["office", "canteen"]}
+@pytest.mark.parametrize("fields", [{"kind": "tally"}, {"kind": "label"}, {"column": "status"}])
+def test_what_is_told_is_charged(serve, fields):
+    server = serve()
+    server.service.corpora = {"notes": ServedCorpus(NOTES, {"accounting": "fixed"})}
+    asked = {**fields, "labels": ["office", "canteen"]}
     plan = told(server, "What is it?", **asked).json()
     answer = server.ask("What is it?", dpicl=asked).json()["privacy"]
-    assert answer["kind"] == "tally"
+    assert answer["kind"] == plan["kind"] == fields.get("kind", "column")
     assert answer["rho"] == pytest.approx(plan["rho"], rel=1e-6)
+    assert server.service.ledger.status()[0].spent == pytest.approx(answer["rho"])
 
 
 def test_a_plan_is_refused_as_its_question_is(serve, keys):

@@ -42,6 +42,17 @@ def test_the_price_is_told_before_anything_is_paid(publishing):
     assert spent(publishing) == [0.0]
 
 
+def test_a_label_head_is_an_item_as_others(publishing, tmp_path):
+    body = {**BODY, "columns": [], "label_columns": ["status = open, closed"]}
+    plan = publishing.client.post(f"{PATH}/plan", json=body).json()
+    assert [one["name"] for one in plan["parts"]] == ["label-head"]
+    assert publishing.client.post(PATH, json=body).status_code == 202
+    assert ended(publishing)["state"] == "done"
+    assert spent(publishing) == [pytest.approx(plan["rho"])]
+    [head] = Bundle.open(tmp_path / "published" / "notes").items
+    assert (head.kind, head.numbers["labels"]) == ("label-head", ["open", "closed"])
+
+
 def test_a_bundle_is_published_once_and_can_be_taken(publishing, tmp_path):
     two = {**BODY, "columns": ["status = open, closed", "owner=ann"]}
     plan = publishing.client.post(f"{PATH}/plan", json=two).json()
@@ -73,6 +84,7 @@ def test_a_bundle_is_published_once_and_can_be_taken(publishing, tmp_path):
         ({"columns": []}, 400),
         ({"questions": [""]}, 400),
         ({"columns": ["=open"]}, 400),
+        ({"label_columns": ["status"]}, 400),
         ({"folder": "/"}, 400),
     ],
 )

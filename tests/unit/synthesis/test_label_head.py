@@ -20,22 +20,13 @@ from dpicl_rag.synthesis.pools import LabelledDocument
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.private_rows import price
 from tests.support.scripted_model import ScriptedModel
+from tests.support.written_embedder import WrittenEmbedder
 
 LABELS = ("up", "down")
-NAMES = {"up": "0 1 0", "down": "0 -1 0"}
 ARRIVAL, REPLACED = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 
 
-class Written:
-    """A text is its vector; a label's name stands for one."""
-
-    fingerprint = "written"
-
-    def embed(self, texts, *, query=False):
-        rows = [[float(part) for part in NAMES.get(text, text).split()] for text in texts]
-        return np.array(rows, dtype=np.float32).reshape(len(rows), 3)
-
-
+WRITTEN = WrittenEmbedder({"up": "0 1 0", "down": "0 -1 0"})
 TEXTS = ("1 0 0", "-1 0 0", "1 2 2", "-3 1 7", "nan 0 0", "0 0 0", "2e9 1 1")
 OWN = [
     (text, label) for text, label in itertools.product(TEXTS, (*LABELS, "aside"))
@@ -56,7 +47,7 @@ UNITS = [
 
 
 def released(examples, **more):
-    given = {"epsilon": 1.0, "embedder": Written(), **more}
+    given = {"epsilon": 1.0, "embedder": WRITTEN, **more}
     return release_label_head(examples, LABELS, **given)
 
 
@@ -97,7 +88,7 @@ def test_no_vector_is_longer_than_one_by_rounding():
 def exact(examples):
     from dpicl_rag.synthesis.label_head import exact_sums
 
-    return exact_sums(examples, LABELS, Written())
+    return exact_sums(examples, LABELS, WRITTEN)
 
 
 def test_every_number_has_noise_of_the_plan(monkeypatch):
@@ -119,9 +110,7 @@ def test_texts_have_the_nearest_label_and_names_decide_where_nobody_is():
     many += [one for n in range(200) for one in unit(f"b{n}", ("-1 0 0", "down"))]
     head = released(many, epsilon=8.0)
     assert head.labels_of(["5 0 0", "-0.1 0 0"]) == ["up", "down"]
-    nobody = LabelHead(
-        LABELS, ((0, 0, 0), (0, 0, 0)), 1.0, "written", 1.0, 1e-5, 0.0, "", Written()
-    )
+    nobody = LabelHead(LABELS, ((0, 0, 0), (0, 0, 0)), 1.0, "written", 1.0, 1e-5, 0.0, "", WRITTEN)
     assert nobody.labels_of(["0 1 0", "0 -1 0"]) == ["up", "down"]
 
 
@@ -142,8 +131,8 @@ def test_a_label_costs_nothing_more_and_tells_what_was_paid(tmp_path):
 
 def test_a_file_has_the_release_alone_and_damage_is_refused(tmp_path):
     head = released(BASE)
-    found = json.loads(json.dumps(head.to_json()))
-    again = LabelHead.of_json(found, Written())
+    found = json.loads(json.dumps(head.as_dict()))
+    again = LabelHead.of_dict(found, WRITTEN)
     assert again == head
     assert again.labels_of(list(TEXTS)) == head.labels_of(list(TEXTS))
     assert set(found) == {
@@ -151,9 +140,9 @@ def test_a_file_has_the_release_alone_and_damage_is_refused(tmp_path):
     }
     found["sums"][0][0] += 1
     with pytest.raises(ConfigurationError, match="damaged"):
-        LabelHead.of_json(found, Written())
+        LabelHead.of_dict(found, WRITTEN)
     with pytest.raises(ConfigurationError, match="embedding model written"):
-        LabelHead.of_json(head.to_json())
+        LabelHead.of_dict(head.as_dict())
     with pytest.raises(ConfigurationError, match="there is no release"):
         LabelHead.open(tmp_path)
 
@@ -161,7 +150,7 @@ def test_a_file_has_the_release_alone_and_damage_is_refused(tmp_path):
 @pytest.mark.parametrize("labels", ["up", ("up",), ("up", "up"), ()])
 def test_labels_are_a_public_list_of_two_or_more(labels):
     with pytest.raises(ConfigurationError, match="label"):
-        release_label_head(BASE, labels, epsilon=1.0, embedder=Written())
+        release_label_head(BASE, labels, epsilon=1.0, embedder=WRITTEN)
 
 
 def test_the_guides_example_runs(capsys):

@@ -115,15 +115,18 @@ def test_an_owner_sees_the_price_of_a_bundle_publishes_and_takes_it(start, owner
     page.click("text=Show the price")
     expect(page.locator("#publish-error")).to_contain_text("Nothing is asked for")
     page.fill("#publish-columns", "status=open,closed")
+    page.fill("#publish-label-columns", "status=open,closed")
     expect(page.locator("#publish-now")).to_be_hidden()
     page.click("text=Show the price")
     expect(page.locator("#publish-plan")).to_contain_text("How many have each status?: column, ρ")
+    expect(page.locator("#publish-plan")).to_contain_text("a text have?: label-head, ρ")
     page.click("#publish-now")
-    expect(page.locator("#job-words")).to_have_text("tickets is published: 1 item.")
+    expect(page.locator("#job-words")).to_have_text("tickets is published: 2 items.")
     with page.expect_download() as taken:
         page.click("#publish-take")
     assert taken.value.suggested_filename == "tickets.zip"
-    assert Bundle.open(tmp_path / "published" / "tickets").items[0].kind == "column"
+    made = Bundle.open(tmp_path / "published" / "tickets")
+    assert [one.kind for one in made.items] == ["column", "label-head"]
 
 
 def test_an_owner_adds_a_mailbox_and_asks_it(start, owner_view, tmp_path):
