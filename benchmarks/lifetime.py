@@ -140,6 +140,11 @@ def _tokens_only(epsilon: float) -> dict[str, Any]:
     return {"agreement": "off"}
 
 
+def _then_tokens(epsilon: float) -> dict[str, Any]:
+    """The defaults until 2026-11-28: where experts do not agree, tokens are drawn."""
+    return {"agreement": "auto"}
+
+
 def _product(epsilon: float) -> dict[str, Any]:
     """Private PoEtry: clipped log-probabilities, every token at its full price."""
     strength = strength_for(Budget(epsilon, DELTA), MAX_TOKENS, 4.0)
@@ -194,7 +199,8 @@ CONTENDERS = (
     Contender("strength by need", _by_need, _counted, (2.0,)),
     Contender("+ 24 units", lambda _: {**_by_need(_), "units": 24}, _itself, (2.0,)),
     Contender("+ memory", _tokens_only, _itself, (2.0,), remembers=True),
-    Contender("+ agreement: the defaults", lambda _: {}, _itself, (2.0,), remembers=True),
+    Contender("+ agreement", _then_tokens, _itself, (2.0,), remembers=True),
+    Contender("no tokens: the defaults", lambda _: {}, _itself, (2.0,), remembers=True),
     Contender("InvisibleInk", _invisible_ink, _found_before),
     Contender("plain product", _product, _found_before),
     Contender("noisy max of votes", _votes, _found_before),

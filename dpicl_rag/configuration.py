@@ -131,8 +131,9 @@ class PrivacyConfig(BaseModel):
         None,
         description="auto: release a sentence that enough documents give independently, else draw "
         "word by word. only: release nothing else. off: draw word by word from the start, "
-        "which is dearer. By default auto where each unit pays for itself and the engine can. The "
-        "budget needs delta for it (budget set --thresholds).",
+        "which is dearer. By default auto where each unit pays for itself and the engine can, and "
+        "only where a ledger adds answers up. The budget needs delta for it (budget set "
+        "--thresholds).",
     )
     sentences: int = Field(
         1, ge=1, description="Most sentences of an answer by agreement; each is another count."

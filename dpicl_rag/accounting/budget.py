@@ -169,10 +169,8 @@ class Shares:
         agreement: Of an answer's rho, for counts of whole answers.
         first_threshold: Of the units asked for, about how many must agree at the first count of
             whole answers. Each later count has half of its noise.
-        top_count: Of the rho of whole answers under a ledger, for the number of units that agree
-            most, where tokens may follow.
-        top_count_rho: The most that such a count takes: noise of scale 6.
-        top_counts: The same where keys alone are counted, of which a plan chooses one.
+        top_counts: Of the rho of whole answers under a ledger, for the number of units that agree
+            most: a plan chooses one.
         first_threshold_of_keys: Of a top count, about how many must agree at the first count of
             keys behind it.
         first_threshold_of_top: Of a top count, about how many must agree at the first count of
@@ -211,8 +209,6 @@ class Shares:
     support_beside_agreement: float = 0.7
     agreement: float = 0.85
     first_threshold: float = 0.5
-    top_count: float = 0.15
-    top_count_rho: float = 0.014
     top_counts: tuple[float, ...] = (0.05, 0.075, 0.1, 0.125, 0.15, 0.2)
     first_threshold_of_keys: float = 0.8
     failures: float = 2.0

@@ -53,7 +53,12 @@ LabelMethod = Callable[[Budget], tuple[Mechanism, bool]]
 
 
 def with_agreement(
-    config: PrivacyConfig, stability: Stability, *, speaks: bool, silent: bool = False
+    config: PrivacyConfig,
+    stability: Stability,
+    *,
+    speaks: bool,
+    silent: bool = False,
+    booked: bool = False,
 ) -> PrivacyConfig:
     """The settings of one answer: whether experts are asked for whole sentences is decided.
 
@@ -63,6 +68,8 @@ def with_agreement(
         speaks: Whether rows of the engine can go on each by itself.
         silent: Whether experts can say that their document does not tell. Where they do not agree
             then, no token is drawn: the public row says nothing, too.
+        booked: Whether a ledger books it. Nor is any drawn then: tokens cost the whole price of an
+            answer, and few of those are right (benchmarks/README.md).
 
     Raises:
         ConfigurationError: The settings ask for sentences and cannot have them, or do not fit the
@@ -82,7 +89,8 @@ def with_agreement(
         return config
     # Where all units pay the same, all would pay for every count of the ladder.
     asks = speaks and accounts_individually(config, _to_experts(config, stability))
-    agreement = "off" if not asks else "only" if silent or config.only_gaussian else "auto"
+    only = silent or booked or config.only_gaussian
+    agreement = "off" if not asks else "only" if only else "auto"
     return config.model_copy(update={"agreement": agreement})
 
 

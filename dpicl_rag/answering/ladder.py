@@ -36,8 +36,6 @@ _LISTED = 3
 """Keys of a unit, from which they are items of a list: an early count would tell only those that
 nearly as many name as the most frequent one, and all are asked for."""
 
-_FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tried
-
 
 KeyCounts = Agreement | ValueCounts
 """Counts of keys: of those that occur, or of a public list."""
@@ -163,15 +161,8 @@ class Ladder:
             keys: Of one unit, at most, where keys alone are counted.
             gaussian: A budget for Gaussian noise alone pays.
         """
-        if keys is not None:
-            return _of_keys(rho, delta, keys, stability, adjacency, gaussian)
-        price = min(SHARES.top_count * rho, SHARES.top_count_rho)
-        given = stability, adjacency
-        top = TopCount.within(price, *given, gaussian=gaussian)
-        left = (rho - top.rho) * (1 - 1e-9)
-        last = Agreement.within(left, delta, *given, gaussian=gaussian)
-        least = math.ceil(_units_for((last,)) - _FEWER * top.noise.sigma)
-        return Ladder((last,), top, least, *given, gaussian=gaussian)
+        ladder = _of_agreement(rho, delta, keys or 1, stability, adjacency, gaussian)
+        return replace(ladder, single=keys is not None)
 
     @property
     def counts(self) -> tuple[KeyCounts, ...]:
@@ -223,10 +214,10 @@ class Ladder:
 
 
 @lru_cache(maxsize=64)  # settings are few, and answers many
-def _of_keys(
+def _of_agreement(
     rho: float, delta: float, keys: int, stability: Stability, adjacency: Adjacency, gaussian: bool
 ) -> Ladder:
-    """One count of keys behind a top count."""
+    """One count of what occurs, behind a top count."""
 
     def behind(left: float) -> KeyCounts:
         return Agreement.within(left, delta, stability, adjacency, keys, gaussian=gaussian)

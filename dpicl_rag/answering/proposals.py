@@ -13,7 +13,8 @@ same are counted.
 
 Where its answer is neither that nor stands in public documents, it is made up. Then what the
 nearest answer names is put to the experts, with the question that is asked now: that costs a count
-of support, which is less than to find it anew.
+of support, which is less than to find it anew. Who has no vote then hears the question that it was
+released for, which asks for the same.
 
 Only answers to questions that ask for the same are proposed: of one kind, and about the same things
 (`question_slots.py`). "Is the lift working?" does not tell until when it is out of order, also
@@ -64,6 +65,8 @@ class Proposal:
         named: The names and numbers that experts are to say by themselves; None where they read
             the tokens.
         counted: Whether it was not drawn token by token then, see `Entry.drawn`.
+        earlier: The question that it was released for, where they are asked another one; none if
+            they cannot be asked both.
     """
 
     tokens: tuple[int, ...]
@@ -72,6 +75,7 @@ class Proposal:
     question: str = ""
     named: str | None = None
     counted: bool = False
+    earlier: str = ""
 
 
 def proposal_for(
@@ -167,7 +171,12 @@ def named_before(question: Question, nearest: Sequence[Entry]) -> Proposal | Non
             tokens = _spoken(f"{vote.short}.", question)
             if tokens is not None:
                 now, counted = question.text, not entry.drawn
-                return Proposal(tokens, (), question.prompt.suffix, now, vote.short, counted)
+                earlier = question.worded(entry.question)
+                # Documents are read before it is known which question they answer.
+                both = earlier.allowance >= question.allowance
+                suffixes = question.prompt.suffix, earlier.prompt.suffix if both else ()
+                then, suffix = entry.question if both else "", max(suffixes, key=len)
+                return Proposal(tokens, (), suffix, now, vote.short, counted, then)
     return None
 
 

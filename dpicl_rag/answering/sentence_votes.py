@@ -324,10 +324,13 @@ def naming_of(
     if proposal is None or proposal.named is None:
         return None
     asked = question.worded(proposal.question)
+    phrasings = asked.phrasings
+    if proposal.earlier:
+        phrasings += question.worded(proposal.earlier).phrasings
     return partial(
         naming,
         key=proposal.named,
-        phrasings=[one.suffix for one in asked.phrasings],
+        phrasings=[one.suffix for one in phrasings],
         most=question.config.max_tokens,
         reader=partial(vote_reader, asked, passages),
     )

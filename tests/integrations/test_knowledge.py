@@ -52,7 +52,8 @@ def ledger(tmp_path):
 @pytest.fixture
 def llm(memory, ledger) -> PrivateContextLLM:
     model = SyntheticModel(SIZE, speech, stop_tokens=frozenset({END}))
-    return PrivateContextLLM(model, knowledge=memory, corpus="mail", ledger=ledger, max_tokens=4)
+    settings = {"max_tokens": 4, "agreement": "auto"}  # its tokens make no sentences
+    return PrivateContextLLM(model, knowledge=memory, corpus="mail", ledger=ledger, **settings)
 
 
 def in_langchain(llm):

@@ -169,7 +169,8 @@ def tool_of_agents(llm: PrivateContextLLM, texts: list[str]) -> Answer:
 
 def served(llm: PrivateContextLLM, texts: list[str], ask: Callable[..., Any], *given: Any) -> Any:
     """What a server says that has the settings of a model, by whatever asks it."""
-    settings = llm.config.model_dump(exclude_unset=True)
+    # A ledger books it, so that nothing would be drawn by default.
+    settings = {"agreement": "auto", **llm.config.model_dump(exclude_unset=True)}
     with TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger.sqlite")
         ledger.set_budget(corpus="notes", rho=100.0)

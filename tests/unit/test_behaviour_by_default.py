@@ -291,6 +291,8 @@ def cases() -> dict[str, tuple[Any, dict[str, Any]]]:
     for source in sources():
         for model in MODELS:
             every[f"answer {model} {source}"] = (answered, {"source": source, "model": model})
+        drawn = {"model": "mixed", "agreement": "auto"}
+        every[f"answer drawn {source}"] = (answered, {"source": source, **drawn})
         for agreement in ("auto", "only", "off"):
             given = {"source": source, "agreement": agreement, "questions": ONCE}
             every[f"answer {agreement} {source}"] = (answered, given)
@@ -322,6 +324,9 @@ def cases() -> dict[str, tuple[Any, dict[str, Any]]]:
             given = {"source": "corpus", "model": model, "later": later}
             every[f"stream {how} {model}"] = (streamed, given)
             every[f"stream {how} {model}-closed"] = (streamed, {**given, "most": 1})
+        given = {"source": "corpus", **drawn, "later": later}
+        every[f"stream {how} drawn"] = (streamed, given)
+        every[f"stream {how} drawn-closed"] = (streamed, {**given, "most": 1})
         off = {"source": "documents", "agreement": "off", "later": later}
         every[f"stream {how} off"] = (streamed, off)
         every[f"stream {how} off-closed"] = (streamed, {**off, "most": 2})

@@ -94,7 +94,7 @@ class Book:
 @pytest.fixture(autouse=True)
 def shares(monkeypatch):
     """The pool of a budget has more to give, so that thresholds are low, and top counts too."""
-    more = replace(SHARES, threshold_pool=0.5, answers=1, early_threshold=0.4, top_count_rho=0.7)
+    more = replace(SHARES, threshold_pool=0.5, answers=1, early_threshold=0.4, top_counts=(0.15,))
     for module in (configuration, answer_plan, ladder):
         monkeypatch.setattr(module, "SHARES", more)
 

@@ -297,14 +297,16 @@ def test_a_budget_that_cannot_pay_refuses_before_any_model_call(tiny_model, ledg
 
 def test_spent_units_fall_silent_and_nobody_is_told(tiny_model, ledger, tmp_path):
     ledger.set_budget(corpus="default", rho=1000.0, unit_rho=1e-9)
-    llm = PrivateContextLLM(tiny_model, max_tokens=6, ledger=ledger)
+    llm = PrivateContextLLM(tiny_model, max_tokens=6, ledger=ledger, agreement="auto")
     for _ in range(3):
         assert llm.answer("q?", DOCUMENTS).stopped_by in ("end", "length")
     # No unit can pay, so the answer is the public model's, drawn with the same seed.
-    silent = seeded(tiny_model, ledger=ledger).answer("q?", DOCUMENTS)
-    assert silent.text == seeded(tiny_model, ledger=ledger).answer("q?", []).text
+    given = {"ledger": ledger, "agreement": "auto"}
+    silent = seeded(tiny_model, **given).answer("q?", DOCUMENTS)
+    assert silent.text == seeded(tiny_model, **given).answer("q?", []).text
     with Ledger(tmp_path / "fresh.sqlite") as fresh:
-        assert silent.text != seeded(tiny_model, ledger=fresh).answer("q?", DOCUMENTS).text
+        given["ledger"] = fresh
+        assert silent.text != seeded(tiny_model, **given).answer("q?", DOCUMENTS).text
 
 
 def test_nothing_private_is_logged_or_shown(tiny_model, caplog, capfd):

@@ -11,6 +11,7 @@ from dpicl_rag import Ledger, PrivateContextLLM, PrivateThresholdRetriever
 from dpicl_rag.answering.answer_plan import planned_answer, with_agreement
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import GivenDocuments, Search
 from tests.support.scored_units import ScoredUnits
 
@@ -19,9 +20,29 @@ SEARCH = Search(GivenDocuments(DOCUMENTS))
 CODE = "What is the code?"
 
 
-def planned(config):
-    config = with_agreement(config, SEARCH.stability, speaks=True)
-    return planned_answer(config, SEARCH, booked=False)[1]
+def planned(config, *, booked=False):
+    config = with_agreement(config, SEARCH.stability, speaks=True, booked=booked)
+    return planned_answer(config, SEARCH, booked=booked)[1]
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
+def test_under_a_ledger_an_answer_that_nobody_gives_costs_a_third_at_most(epsilon):
+    plan = planned(PrivacyConfig.create(epsilon=epsilon), booked=True)
+    assert plan.only_agreement
+    assert 3 * plan.outcomes[0].rho <= plan.rho
+    for drawn in (
+        planned(PrivacyConfig.create(epsilon=epsilon)),
+        planned(PrivacyConfig.create(epsilon=epsilon, agreement="auto"), booked=True),
+    ):
+        assert not drawn.only_agreement
+
+
+def test_where_experts_differ_nothing_is_drawn_under_a_ledger(tiny_model, ledger):
+    given = {"ledger": ledger, "max_tokens": 4, "strength": 1e-6}
+    silent = PrivateContextLLM(tiny_model, **given).answer(CODE, DOCUMENTS)
+    assert (silent.text, silent.by, silent.supported) == (UNSUPPORTED, None, False)
+    drawn = PrivateContextLLM(tiny_model, agreement="auto", **given).answer(CODE, DOCUMENTS)
+    assert drawn.by == "tokens"
 
 
 class Unsearched(ScoredUnits):

@@ -75,18 +75,18 @@ def test_where_too_few_agree_nothing_else_is_counted():
     assert left == sorted(left)
     least = left.index(True) - 20
     # Who agree by enough are nearly always let through, and a handful seldom.
-    assert ladder.top.noise.tail(least - ladder.units) > 0.92
+    assert ladder.top.noise.tail(least - ladder.units) > 0.91
     assert ladder.top.noise.tail(least - 2) < 0.1
     (last,) = ladder.steps
     reached = ladder.top.noise.tail(least - ladder.units)
     assert reached * last.noise.tail(last.threshold - ladder.units) >= 0.9
 
 
-@pytest.mark.parametrize(("epsilon", "units"), [(8, 8), (4, 14), (2, 23), (1, 41)])
+@pytest.mark.parametrize(("epsilon", "units"), [(8, 8), (4, 12), (2, 21), (1, 37)])
 def test_so_many_are_enough_under_a_ledger(epsilon, units):
-    config = PrivacyConfig.create(epsilon=epsilon, agreement="auto")
+    config = PrivacyConfig.create(epsilon=epsilon, agreement="only")
     search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=True))
-    plan = answer_plan(config, DIRECT, search, booked=True)
+    plan = answer_plan(config, DIRECT, search, 0, booked=True)
     assert plan.ladder.units <= units
     assert search + plan.agreement_rho + plan.support_rho <= plan.rho
     # One fewer is not enough: steps that a top count begins too high are counted, too.
@@ -230,7 +230,9 @@ def test_so_many_names_are_enough_under_a_ledger(keys, units):
         assert (none.units, enough.units, twice.units) == (1, most, 2 * most)
         assert none.rho <= plan.rho / 3
         assert enough.chance >= 0.9
-        assert twice.rho < enough.rho <= plan.rho
+        # All items of a list are asked for: no cheap count tells them, however many agree.
+        assert (twice.rho < enough.rho) == (keys < 3)
+        assert max(twice.rho, enough.rho) <= plan.rho
         assert f"rho {none.rho:.4g} where no two documents say the same" in str(plan)
 
 

@@ -15,10 +15,12 @@ from dpicl_rag.answering import proposals
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.proposals import Proposal, as_before, named_before, proposal_for, propose
 from dpicl_rag.answering.question import Question
+from dpicl_rag.answering.sentence_votes import naming_of
 from dpicl_rag.answering.support import Support, SupportCount, Witness
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge import AnswerMemory, Entry
+from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -393,8 +395,35 @@ def test_what_a_near_answer_names_is_asked_for(tiny_model, answers, question, na
         tokenizer = tiny_model.tokenizer
         assert tokenizer.decode(found.tokens[:-1]).strip() == f"{named}."
         assert found.tokens[-1] in tokenizer.stop_tokens
-        assert (found.question, found.suffix) == (question, asked.prompt.suffix)
+        # Rows have room for either question.
+        suffixes = asked.prompt.suffix, asked.worded(EARLIER).prompt.suffix
+        assert (found.question, found.earlier) == (question, EARLIER)
+        assert found.suffix == max(suffixes, key=len)
         assert found.counted
+
+
+def test_who_has_no_vote_hears_the_question_that_was_answered(tiny_model):
+    """Who says something else does not: what it says counts against the answer."""
+    asked = briefly(tiny_model, "It is late. What of a refund?")
+    proposal = named_before(asked, [entry("A refund takes 9 days.")])
+    said = {"now": ["A refund takes 9 days.", "A refund takes 8 days.", "", ""]}
+    said["then"] = ["", "A refund takes 9 days.", "A refund takes 9 days.", ""]
+    then = {one.suffix for one in asked.worded(EARLIER).phrasings}
+    heard = []
+
+    class Rows:
+        def continue_each(self, token_ids, most, silent):
+            when = "then" if tuple(token_ids) in then else "now"
+            heard.append((when, list(silent)))
+            encode = tiny_model.tokenizer.encode
+            spoken = [tuple(encode(f" {text}")) for text in said[when]]
+            return [Continuation(ids, (-0.01,) * len(ids)) for ids in spoken]
+
+    texts = [f"A refund takes {days} days." for days in (9, 8, 9)]
+    find = naming_of(asked, proposal, [[text] for text in (*texts, "Hello.")])
+    assert find(Rows()).tolist() == [True, False, True, False]
+    assert ("then", [False, False, True, False]) in heard
+    assert [mask[:2] for when, mask in heard if when == "then"] == [[False, False]] * len(then)
 
 
 @pytest.mark.parametrize(

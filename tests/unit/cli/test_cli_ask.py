@@ -73,7 +73,7 @@ def test_an_answer_is_shown_whole_and_ends_with_what_it_spent(cli, mail, monkeyp
         drain(stream, *rest, **options)
 
     monkeypatch.setattr(room, "_drain", keep)
-    words = ("--max-tokens", "8", "--epsilon", "1", "--quiet")
+    words = ("--max-tokens", "8", "--epsilon", "1", "--agreement", "auto", "--quiet")
     result = cli("ask", "What is the code?", "--corpus", mail, *words)
     assert result.exit_code == 0
     (stream,) = streams
@@ -90,7 +90,8 @@ def test_pieces_are_printed_as_they_come_after_the_prefix(cli, mail, monkeypatch
     written = []
     monkeypatch.setattr(room.console, "write_piece", written.append)
     words = ("--max-tokens", "8", "--prefix", "The code is", "--epsilon", "1")
-    assert cli("ask", "What is the code?", "--corpus", mail, *words).exit_code == 0
+    drawn = ("--agreement", "auto")
+    assert cli("ask", "What is the code?", "--corpus", mail, *words, *drawn).exit_code == 0
     # Documents are read between the prefix and the first token: no bar may cut the line there.
     assert written[0].startswith("The code is")
     assert written[0] != "The code is"
@@ -507,7 +508,8 @@ def test_an_engine_that_stops_answering_is_one_line_after_the_answer(cli, mail, 
         engine = FailingEngine(build_tiny_model(), calls)
         engine.tokenizer.stop_tokens = frozenset()
         monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: engine)
-        return cli("ask", "What is the code?", "--corpus", mail, "--max-tokens", "6", *words)
+        drawn = ("--max-tokens", "6", "--agreement", "auto")
+        return cli("ask", "What is the code?", "--corpus", mail, *drawn, *words)
 
     result = ask(4, "--json", *PLAIN)
     answer = json.loads(result.stdout)

@@ -128,7 +128,8 @@ def test_an_answer_that_cannot_be_kept_is_shown_with_one_warning(cli, ask, monke
         self.same("q")
 
     monkeypatch.setattr(AnswerMemory, "remember", fails)
-    result = cli("ask", QUESTION, "--corpus", "mail", "--threshold", "-1")
+    words = ("--threshold", "-1", "--agreement", "auto")
+    result = cli("ask", QUESTION, "--corpus", "mail", *words)
     assert result.exit_code == 0
     assert result.stdout.startswith("d\n")
     assert result.stderr.startswith("warning: the answer was not remembered: the memory ")
