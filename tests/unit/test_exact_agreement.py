@@ -161,6 +161,9 @@ class Named(Earlier):
     def require_documents(self, *_) -> None:
         pass
 
+    def published(self, *_) -> None:
+        return None
+
     def same(self, *_) -> None:
         return None
 
