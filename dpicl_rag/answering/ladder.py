@@ -37,6 +37,11 @@ _LISTED = 3
 nearly as many name as the most frequent one, and all are asked for."""
 
 
+_LEAST_PLANNED = 2e-3
+"""Rho of all counts below which no plan is made, an epsilon of 0.3 or so: sums have thousands of
+numbers, and more than a hundred units have to agree."""
+_FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tried there
+
 KeyCounts = Agreement | ValueCounts
 """Counts of keys: of those that occur, or of a public list."""
 
@@ -268,6 +273,11 @@ def _best(
         gaussian: A budget for Gaussian noise alone pays.
     """
     paid = 0.0 if first is None else first.rho
+    if first is None and rho < _LEAST_PLANNED:
+        top = TopCount.within(SHARES.top_counts[-1] * rho, stability, adjacency, gaussian=gaussian)
+        last = behind((rho - top.rho) * (1 - 1e-9))
+        least = math.ceil(_units_for((last,)) - _FEWER * top.noise.sigma)
+        return Ladder((last,), top, least, stability, adjacency, True, gaussian=gaussian)
     found: Ladder | None = None
     least_price = math.inf
     for share in SHARES.top_counts:
