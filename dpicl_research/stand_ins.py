@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpicl_rag.vision.named_models import name_vision_model
+
 if TYPE_CHECKING:
     from dpicl_rag.vision.base import VisionModel
 
 
 def register() -> None:
     """Let ``load_vision_model`` find ``vision-prototype`` and ``vision-words``."""
-    from dpicl_rag.vision.vision_language import name_vision_model
-
     name_vision_model("vision-prototype", _prototype)
     name_vision_model("vision-words", _words)
 

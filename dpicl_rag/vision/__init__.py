@@ -12,11 +12,8 @@ from dpicl_rag._packaged import importing
 if TYPE_CHECKING:
     from dpicl_rag.vision.base import Example, VisionModel
     from dpicl_rag.vision.classify import classify_image
-    from dpicl_rag.vision.vision_language import (
-        VisionLanguageModel,
-        load_vision_model,
-        name_vision_model,
-    )
+    from dpicl_rag.vision.named_models import load_vision_model, name_vision_model
+    from dpicl_rag.vision.vision_language import VisionLanguageModel
 
 __getattr__, __dir__ = importing(__name__)
 
