@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl_rag import Ledger, PrivateContextLLM
+from dpicl_rag.language_models.base import speaks
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 DOCUMENTS = [
@@ -37,6 +38,8 @@ def answered(
     with warnings.catch_warnings(), Ledger(path) as ledger:
         warnings.simplefilter("ignore", NotPrivateWarning)
         ledger.set_budget(corpus="default", rho=1000.0, unit_rho=1000.0, thresholds=0.5)
+        if not labels and speaks(model):
+            settings.setdefault("agreement", "auto")  # rows draw tokens, too
         llm = PrivateContextLLM(model, ledger=ledger, knowledge=knowledge, seed=seed, **settings)
         if labels:
             found: Any = llm.classify(question, documents, labels, method=method)
