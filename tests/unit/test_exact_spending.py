@@ -120,7 +120,12 @@ def views(units, unit="u", kind=Read, **settings):
 
     def run(choose):
         retriever, books = kind(units), []
-        given = {"epsilon": EPSILON, "max_tokens": 1, "public_power": 1.0, **settings}
+        given = {
+            "epsilon": EPSILON,
+            "max_tokens": 1,
+            "public_power": 1.0,
+            "agreement": "auto",
+        } | settings
         llm = PrivateContextLLM(model, randomness=Coins(choose), **given)
 
         class Books:

@@ -145,7 +145,8 @@ def serve(tmp_path, tiny_model):
         ledger = Ledger(tmp_path / ledger)
         ledger.set_budget(corpus="notes", rho=budget)
         # Made-up models guess, and their words show what comes through.
-        settings = {"max_tokens": 8, "unsupported": "mark", "agreement": "auto", **settings}
+        drawn = {} if settings.get("accounting") == "fixed" else {"agreement": "auto"}
+        settings = {"max_tokens": 8, "unsupported": "mark", **drawn, **settings}
         corpora = {"notes": ServedCorpus(GivenDocuments(documents), settings)}
         memory = tmp_path / "memory.sqlite"
         service = Service(

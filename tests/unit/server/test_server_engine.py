@@ -10,6 +10,7 @@ import pytest
 
 from dpicl_rag import Document
 from dpicl_rag.language_models import joint_passes
+from dpicl_rag.rehearsal import rehearsal_of
 from dpicl_rag.server.admission import ServerLimits
 from dpicl_rag.server.answering_thread import AnsweringThread
 from tests.unit.server.test_server_ends import QUESTION, spent, until
@@ -23,8 +24,9 @@ DOCUMENTS = [Document(f"The office is in Elm Lane {n % 7}.", f"unit-{n}") for n 
 
 
 @pytest.fixture
-def sizes(monkeypatch):
+def sizes(monkeypatch, tiny_model):
     """How many answers each shared pass was for."""
+    rehearsal_of(tiny_model)  # which shares passes, too
     found, honest = [], joint_passes.forward_each
 
     def counted(batches, *arguments, **more):
