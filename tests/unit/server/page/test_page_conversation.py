@@ -293,7 +293,7 @@ def test_examples_are_of_what_can_be_asked_and_told_before_they_are(start, visit
     running = start()
     page = visit(running.page)
     expect(page.locator("#budget-words")).not_to_be_empty()
-    told = ["A fact that", "many say so", "many say each", "Counts themes", "Counts themes"]
+    told = ["A fact that", "many say so", "many say each", "Counts themes", "Sums up"]
     examples = page.locator("#empty li button").all()
     for example, words in zip(examples, told, strict=True):
         example.click()
