@@ -5,7 +5,7 @@ A subject is a function of its own unit and of public text. No list of subjects 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TypeVar
 
 from dpicl_rag.answering.private_run import PrivateRun
@@ -65,8 +65,7 @@ def subjects(
     found: list[str] = []
     for own in in_steps(passages, together, on_progress):
         for unit, text in zip(own, _said(own, run.model, prompt, most), strict=True):
-            copied = content_words(text) <= shown and not content_words(text) <= _words(unit)
-            found.append("" if copied or says_nothing(text) else text)
+            found.append(_own_subject(text, unit, shown))
     return found
 
 
@@ -113,12 +112,18 @@ def subject_words(subject: str, request: str | None) -> tuple[str, ...]:
         request: In whose language subjects are wanted.
     """
     # As a reason is, a subject is told in words of its own.
-    return answer_keys(prose_for(request).sentence("why")).parts(subject)
-
-
-def _words(passages: Sequence[str]) -> frozenset[str]:
-    """Content words of a unit. One that cannot be read has none."""
+    keys = answer_keys(prose_for(request).sentence("why"))
     try:
-        return content_words("\n".join(passages))
+        return keys.parts(subject)
     except Exception:
-        return frozenset()
+        return ()  # one unit's words
+
+
+def _own_subject(said: str, passages: Sequence[str], shown: Set[str]) -> str:
+    """What a model says, if it is a subject and no copy of what it was shown. No error."""
+    try:
+        words = content_words(said)
+        copied = words <= shown and not words <= content_words("\n".join(passages))
+        return "" if copied or says_nothing(said) else said
+    except Exception:
+        return ""  # one unit's words

@@ -21,10 +21,12 @@ from dpicl_rag import (
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering import private_run
 from dpicl_rag.language_models.sentence_end import Continuation
+from dpicl_rag.languages.answer_keys import AnswerKeys
 from dpicl_rag.languages.languages import languages
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_rag.surveys import subjects as subjects_room
 from dpicl_rag.surveys import summaries
 from dpicl_rag.surveys.subjects import subject_template, subject_words, subjects
 from dpicl_rag.surveys.vocabulary import nearest_themes, themes_of
@@ -196,6 +198,23 @@ def test_what_is_told_is_what_was_planned_and_charged_and_is_free_again(corpus, 
         assert (again.rho, again.from_memory, again.text) == (0.0, True, first.text)
         assert [one.spent for one in ledger.status() if one.kind == "corpus"] == [spent]
         assert not asked.run(request.model_copy(update={"fresh": True}), corpus).from_memory
+
+
+def test_words_of_one_unit_that_cannot_be_read_are_no_error(monkeypatch):
+    """An error would tell that the unit is there."""
+    honest = subjects_room.content_words
+
+    def failing(text):
+        if "piano" in text:
+            raise ValueError(text)
+        return honest(text)
+
+    run = SimpleNamespace(reader=None, model=Reading(knowing), config=llm().config)
+    units = {"one": ["Our piano is old."], "two": ["The garden is dry."]}
+    monkeypatch.setattr(subjects_room, "content_words", failing)
+    assert subjects(units, None, run, None) == ["", "the garden"]
+    monkeypatch.setattr(AnswerKeys, "parts", lambda keys, answer: failing(answer))
+    assert subject_words("the piano", None) == ()
 
 
 def test_what_a_search_finds_is_not_summarised(corpus):
