@@ -96,8 +96,9 @@ def _shaped(search: Search, run: PrivateRun) -> tuple[Search, PrivacyConfig]:
     """The search and the settings of an answer, as the model's rehearsal has them."""
     silent = run.silent
     config = run.under_terms(search.corpus_name).config
-    able = {"speaks": run.speaks, "silent": silent}
-    config = with_agreement(config, search.stability, **able, booked=run.booked)
+    config = with_agreement(
+        config, search.stability, speaks=run.speaks, silent=silent, booked=run.booked
+    )
     return search.deeper() if silent else search, config
 
 

@@ -36,10 +36,10 @@ _LISTED = 3
 """Keys of a unit, from which they are items of a list: an early count would tell only those that
 nearly as many name as the most frequent one, and all are asked for."""
 
-
 _LEAST_PLANNED = 2e-3
 """Rho of all counts below which no plan is made, an epsilon of 0.3 or so: sums have thousands of
 numbers, and more than a hundred units have to agree."""
+
 _FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tried there
 
 KeyCounts = Agreement | ValueCounts

@@ -24,9 +24,7 @@ from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.requests import Kind, Request
 from dpicl_rag.retrieval.retrievers import Documents
 
-KINDS: tuple[Kind, ...] = (
-    *("answer", "count", "tally", "column", "label-head", "survey", "summary"),
-)
+KINDS: Sequence[Kind] = ("answer", "count", "tally", "column", "label-head", "survey", "summary")
 """Kinds of requests that can be published."""
 
 _ROUNDING = 1 + Fraction(1, 10**12)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document
+from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.stored_record import StoredRecord
@@ -40,6 +41,7 @@ Check = Callable[[int, int], None]
 """Called with the first row of a block and the one after its last, before it is used."""
 
 _GRID = float(2**24)
+_TOGETHER = 256  # texts that are embedded at a time
 
 Where = Mapping[str, Any]
 """A Chroma filter on metadata, for example ``{"owner": "ann"}``."""
@@ -239,6 +241,25 @@ def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
     rows = np.divide(rows, length, out=rows, where=length > 0)
     gridded: npt.NDArray[np.float32] = (np.rint(rows * _GRID) / _GRID).astype(np.float32)
     return gridded
+
+
+def embedded(texts: Sequence[str], embedder: Embedder) -> npt.NDArray[np.float32]:
+    """Vectors of texts on the grid, float32 ``[n, d]``; ``[0, 1]`` of none.
+
+    Some texts are embedded at a time; between two steps others have their turn.
+
+    Args:
+        texts: Private or public.
+        embedder: Embeds each as if it were alone.
+
+    Raises:
+        StoppedError: It was ended between two steps.
+    """
+    parts = [] if texts else [np.zeros((0, 1), dtype=np.float32)]
+    for first in range(0, len(texts), _TOGETHER):
+        parts.append(on_grid(embedder.embed(texts[first : first + _TOGETHER])))
+        give_way()
+    return np.concatenate(parts)
 
 
 def margin(dimensions: int) -> float:

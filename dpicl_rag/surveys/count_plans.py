@@ -213,7 +213,6 @@ def survey_plan(
     words: int,
     votes: int,
     search_rho: float = 0.0,
-    rho: float | None = None,
 ) -> Plan[ThemeCounts]:
     """The plan of a survey.
 
@@ -222,7 +221,6 @@ def survey_plan(
         words: How many the vocabulary has.
         votes: Words that one unit votes for.
         search_rho: zCDP rho that finding the units costs any of them.
-        rho: zCDP rho of the whole; that of epsilon and delta if None.
 
     Raises:
         ConfigurationError: A number is out of range, or the settings ask for individual accounting:
@@ -233,7 +231,7 @@ def survey_plan(
     _require_single_units(config)
     if votes >= words:
         raise ConfigurationError("a unit votes for fewer words than the vocabulary has")
-    rho = epsilon_to_rho(config.epsilon, config.delta) if rho is None else rho
+    rho = epsilon_to_rho(config.epsilon, config.delta)
     counts = rho - search_rho
     for_words = SHARES.survey_words * counts
     within = partial(

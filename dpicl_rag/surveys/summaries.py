@@ -16,9 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from dpicl_rag.answering.free_answers import form_of
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
@@ -40,7 +37,7 @@ from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.retrieval.search import Search
-from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_rag.retrieval.vectors import embedded
 from dpicl_rag.surveys.count_plans import (
     SummaryCounts,
     summary_plan,
@@ -84,7 +81,7 @@ def summarise_units(request: Request, documents: Documents, run: PrivateRun) -> 
         memory,
         PrivateSummary,
         request,
-        (embedder.fingerprint, *(_read_by(run) if asks else _words(request))),
+        (embedder.fingerprint, *(_read_by(run) if asks else (_words(request),))),
         run,
         partial(released, request, documents, run, embedder),
         enough=lambda one: one.epsilon >= config.epsilon and one.delta >= config.delta,
@@ -127,11 +124,8 @@ def _by_subjects(
 ) -> PrivateSummary:
     search = _search(documents, run)
     plan, coins, question = _plan(request, search, run), run.randomness, request.question
-    counts, delta, gaussian = (
-        plan.mechanism,
-        plan.threshold_delta,
-        plan.gaussian and search.gaussian,
-    )
+    counts, delta = plan.mechanism, plan.threshold_delta
+    gaussian = plan.gaussian and search.gaussian
     paid, told = plan.rho, dict[str, _Told]()
     with run.open_account(documents, rho=plan.rho, delta=delta, gaussian=gaussian) as account:
         if not account.pays_thresholds(delta):
@@ -144,7 +138,7 @@ def _by_subjects(
         account.pay(counts.words.rho, delta=counts.words.delta)
         drawn = counts.words.draw([subject_words(one, question) for one in said], coins)
         words = {one.key: one.count for one in drawn}
-        themes = themes_of([*words], [*words.values()], _vectors([*words], embedder))
+        themes = themes_of([*words], [*words.values()], embedded([*words], embedder))
         theme_of = nearest_themes(said, themes, embedder)
         account.pay(plan.price("themes"))
         members = [theme_of.count(at) for at in (*range(len(themes)), None)]
@@ -162,10 +156,6 @@ def _by_subjects(
             paid -= counts.sentences.rho
     named = survey_result(question, survey, counts.themes, plan, found.rate)
     return _summary(named, told, paid)
-
-
-def _vectors(words: Sequence[str], embedder: Embedder) -> npt.NDArray[np.float32]:
-    return on_grid(embedder.embed(words)) if words else np.zeros((0, 1), dtype=np.float32)
 
 
 def _search(documents: Documents, run: PrivateRun) -> Search:

@@ -17,7 +17,6 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import phrases
-from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -28,7 +27,7 @@ from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents, ThresholdRetriever, vectors_of
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, UnitVectors, nearest_passages, rounded
-from dpicl_rag.retrieval.vectors import VectorSource, on_grid
+from dpicl_rag.retrieval.vectors import VectorSource, embedded, on_grid
 from dpicl_rag.surveys.count_plans import ThemeCounts, survey_plan, tally_search
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import PrivateSurvey, SurveyedTheme
@@ -232,7 +231,6 @@ def survey_result(
     )
 
 
-_EMBEDDED = 256  # phrases between two turns of others
 _OF_WHOLE_UNITS = "What is the document about?"
 
 
@@ -286,15 +284,10 @@ def phrase_vectors(
     found = search.search(request.question or "").choose(None, run.randomness)
     units = [tuple(own.text for own in passages) for passages in found.units.values()]
     reading = phrases(reader, request.question or _OF_WHOLE_UNITS, request.votes)
-    return _embedded(reading(units, run.on_progress, list(found.units)), embedder), found.rate
+    return _vectors(reading(units, run.on_progress, list(found.units)), embedder), found.rate
 
 
-def _embedded(said: Sequence[Sequence[str]], embedder: Embedder) -> UnitVectors:
+def _vectors(said: Sequence[Sequence[str]], embedder: Embedder) -> UnitVectors:
     texts = [phrase for own in said for phrase in own]
     numbers = [at for at, own in enumerate(said) for _ in own]
-    parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
-    for first in range(0, len(texts), _EMBEDDED):
-        parts.append(on_grid(embedder.embed(texts[first : first + _EMBEDDED])))
-        give_way()
-    vectors = np.concatenate(parts)
-    return UnitVectors(vectors, np.array(numbers, dtype=np.int64))
+    return UnitVectors(embedded(texts, embedder), np.array(numbers, dtype=np.int64))

@@ -20,7 +20,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, rounded
-from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_rag.retrieval.vectors import embedded, on_grid
 
 _ASKED = 0.45
 """Cosine with the question from which a word says nothing beyond it."""
@@ -173,17 +173,14 @@ def nearest_themes(
     told = [at for at, text in enumerate(texts) if text.strip()]
     middles = on_grid(np.stack([theme.vector for theme in themes])).astype(np.float64)
     found: list[int | None] = [None] * len(texts)
-    for first in range(0, len(told), _TEXTS):
-        some = told[first : first + _TEXTS]
-        # Exact in any order of summation, see `dpicl_rag.retrieval.vectors`.
-        scores = on_grid(embedder.embed([texts[at] for at in some])).astype(np.float64) @ middles.T
-        for at, row in zip(some, scores, strict=True):
-            best = int(row.argmax())
-            found[at] = best if row[best] > 1 - _FAR else None
+    vectors = embedded([texts[at] for at in told], embedder).astype(np.float64)
+    for at, vector in zip(told, vectors, strict=True):
+        scores = middles @ vector  # exact in any order of summation, see `retrieval/vectors.py`
+        best = int(scores.argmax())
+        found[at] = best if scores[best] > 1 - _FAR else None
     return found
 
 
-_TEXTS = 256  # embedded at a time
 _WORDS = 1024  # scored at a time
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,14 +35,13 @@ from dpicl_rag.accounting import DELTA, Adjacency, epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.prices import Price, PricedPlan
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger.account import Account, open_account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.points import GRID, clipped_sum
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.results import PrivateLabel
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_rag.retrieval.vectors import embedded, on_grid
 from dpicl_rag.synthesis.pools import LabelledDocument, Pool, pools, public_labels
 from dpicl_rag.tabular.charge import released_file
 
@@ -52,8 +51,6 @@ if TYPE_CHECKING:
 
 _NAMED = 0.5
 """Length of a label's name in that of the noise on its sum. Chosen on training examples."""
-
-_STEP = 256  # texts that are embedded at a time
 
 
 @dataclass(frozen=True)
@@ -334,21 +331,13 @@ def _sum(pool: Pool, embedder: Embedder, dimensions: int) -> list[int]:
     texts = [text for own in pool.values() for text in own]
     if not texts:
         return [0] * dimensions
-    vectors = on_grid(np.concatenate([*_embedded(texts, embedder)])).astype(np.float64)
+    vectors = embedded(texts, embedder).astype(np.float64)
     firsts = np.cumsum([0, *map(len, pool.values())])[:-1]
     # Multiples of 2^-24 add up exactly, in any order.
     units = on_grid(np.add.reduceat(vectors, firsts, axis=0)).astype(np.float64)
     whole = torch.from_numpy((units * GRID).astype(np.int64))
     found: list[int] = clipped_sum(whole, torch.zeros(dimensions, dtype=torch.int64), 1.0).tolist()
     return found
-
-
-def _embedded(texts: Sequence[str], embedder: Embedder) -> Iterator[npt.NDArray[np.float32]]:
-    """Vectors of some texts at a time; between two steps others have their turn."""
-    for at in range(0, len(texts), _STEP):
-        if at:
-            give_way()
-        yield embedder.embed(texts[at : at + _STEP])
 
 
 def _digest(found: Mapping[str, Any]) -> str:
