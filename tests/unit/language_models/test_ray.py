@@ -15,6 +15,7 @@ import torch
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.ray import RayModel, worker_pool
 from dpicl_rag.language_models.ray.worker_messages import WorkerRequest
+from dpicl_rag.rehearsal import rehearsal_of
 from tests.support.answering import DOCUMENTS, answered
 from tests.support.quoting_model import SECRET, build_dying_model, build_quoting_model
 
@@ -88,6 +89,7 @@ def test_a_worker_that_stands_still_ends_the_answer_and_is_replaced(
     spread, tiny_model, tmp_path, monkeypatch
 ):
     """As a machine that hangs would: nothing is drawn without it."""
+    rehearsal_of(spread)  # while all of its workers answer
     pid = process_of(spread._pool.actors[1])
     with monkeypatch.context() as patience:
         patience.setattr(spread._pool, "patience", 2.0)
