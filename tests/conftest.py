@@ -121,18 +121,35 @@ def _slowness() -> float:
     return max(1.0, (time.process_time() - before) / 0.1)
 
 
+@pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory):
+    """Where this process keeps vectors of collections and rehearsals."""
+    return tmp_path_factory.getbasetemp() / "cache"
+
+
+def _rehearsals(folder: Path) -> int:
+    return sum(1 for _ in folder.glob("rehearsals/*"))
+
+
 @pytest.fixture(autouse=True)
-def processor_seconds(request):
+def processor_seconds(request, cache_folder):
     """A test that takes more of a processor than `SECONDS` says so by its mark.
 
-    Its children count, shared fixtures do not. Nor does a test that imports a library: the first
-    that does pays for all. On a machine with much else to do a second is no measure.
+    Its children count, shared fixtures do not. Nor does a test that imports a library or rehearses
+    a model: the first that does pays for all. On a machine with much else to do a second is no
+    measure.
     """
     marked = DEAR.intersection(mark.name for mark in request.node.iter_markers())
     before, modules = sum(os.times()[:4]), len(sys.modules)
+    rehearsals = _rehearsals(cache_folder)
     yield
     taken = sum(os.times()[:4]) - before
-    excused = marked or sys.gettrace() or len(sys.modules) > modules + IMPORTS
+    excused = (
+        marked
+        or sys.gettrace()
+        or len(sys.modules) > modules + IMPORTS
+        or _rehearsals(cache_folder) > rehearsals
+    )
     if taken <= SECONDS or excused or os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
         return
     allowed = 1.5 * SECONDS * _slowness()  # the same test takes as much longer now and then
@@ -153,14 +170,13 @@ def fixed_coins(request, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
+def own_cache(cache_folder, monkeypatch):
     """No vectors of collections and no rehearsals are kept where the user's are."""
-    folder = tmp_path_factory.getbasetemp() / "cache"
     for place in (
         "stores.cached_vectors.user_cache_dir",
         "rehearsal.kept_rehearsals.user_cache_path",
     ):
-        monkeypatch.setattr(f"dpicl_rag.{place}", lambda *_, **__: folder)
+        monkeypatch.setattr(f"dpicl_rag.{place}", lambda *_, **__: cache_folder)
 
 
 @pytest.fixture(scope="session", autouse=True)
