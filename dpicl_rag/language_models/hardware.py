@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ import platformdirs
 import torch
 
 from dpicl_rag.errors import ModelError
+from dpicl_rag.files.run_files import write_whole
 
 _LIBRARIES = re.compile(
     "(ATEN|BLIS|CUBLAS|CUBLASLT|CUDNN|DNNL|GOTO|KMP|MKL|NVIDIA_TF32|OMP|ONEDNN|OPENBLAS"
@@ -143,12 +144,12 @@ def _has_16_bits() -> bool:
 
 
 class ProbeResults:
-    """Statements that were seen to hold; kept in memory and, with ``folder``, on disk.
+    """What was seen to hold of this machine; kept in memory and, with ``folder``, on disk.
 
     What does not hold is tried again by the next process: the cause may have been the moment.
 
     Args:
-        folder: Where empty files are kept, named by hashes. None keeps nothing on disk.
+        folder: Where small files are kept, named by hashes. None keeps nothing on disk.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -160,7 +161,7 @@ class ProbeResults:
         """Truth of a statement, tried at most once."""
         with self._lock:
             if key not in self._known:
-                file = self._folder and self._folder / hashlib.sha256(key.encode()).hexdigest()
+                file = self._file(key)
                 kept = file is not None and file.exists()
                 self._known[key] = kept or attempt()
                 if file is not None and self._known[key] and not kept:
@@ -168,6 +169,33 @@ class ProbeResults:
                         file.parent.mkdir(parents=True, exist_ok=True)
                         file.touch()
             return self._known[key]
+
+    def sizes(
+        self, key: str, attempt: Callable[[], tuple[int, ...]], among: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Sizes that an attempt found, kept on disk alone.
+
+        Args:
+            key: Of all that they follow from.
+            attempt: Finds them.
+            among: All that there may be, the one first that is always found. What is kept and is
+                no choice of these was damaged, and is found again.
+        """
+        file = self._file(key)
+        if file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                kept = tuple(map(int, file.read_text("ascii").split()))
+                if among[0] in kept and set(kept) <= set(among):
+                    return kept
+        found = attempt()
+        if file is not None:
+            with contextlib.suppress(OSError):  # then the next process tries again
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(file, " ".join(map(str, found)).encode())
+        return found
+
+    def _file(self, key: str) -> Path | None:
+        return self._folder and self._folder / hashlib.sha256(key.encode()).hexdigest()
 
 
 def on_this_machine() -> ProbeResults:

@@ -23,7 +23,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from dpicl_rag.errors import ModelError
-from dpicl_rag.language_models.hardware import modes
+from dpicl_rag.language_models.hardware import machine, modes, on_this_machine
 
 Function = Callable[..., torch.Tensor]
 
@@ -180,6 +180,26 @@ def _agreeing(
     dtype: torch.dtype,
     device: torch.device,
     modes: str,
+) -> tuple[int, ...]:
+    """As `_try_sizes` found now, or another process with the same hardware, versions and modes.
+
+    Raises:
+        NotInvariantError: Already one size gives other bits at other places of a tile.
+    """
+    product = wide, shape, transposed, biased, dtype, device.type
+    sizes = _sizes(wide, dtype, device)
+    key = f"tiles {product} of {sizes} {machine(device)} {modes}"
+    attempt = partial(_try_sizes, *product[:-1], device)
+    return on_this_machine().sizes(key, attempt, sizes)
+
+
+def _try_sizes(
+    wide: bool,
+    shape: tuple[int, int],
+    transposed: bool,
+    biased: bool,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> tuple[int, ...]:
     """Tile sizes whose products give a row the same bits, tried on random numbers; ascending.
 

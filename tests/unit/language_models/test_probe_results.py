@@ -45,6 +45,22 @@ def test_a_folder_that_cannot_be_written_costs_time_only(tmp_path):
     assert ProbeResults(tmp_path / "file" / "folder").holds("a", lambda: True)
 
 
+def test_sizes_outlive_the_process_and_damaged_ones_are_found_again(tmp_path):
+    among = 256, 64, 128
+    left, attempt = attempts((64, 256), (64, 128, 256))
+    assert ProbeResults(tmp_path).sizes("a", attempt, among) == (64, 256)
+    assert ProbeResults(tmp_path).sizes("a", attempt, among) == (64, 256)
+    assert len(left) == 1
+    [file] = tmp_path.iterdir()
+    for damaged in ("64 25", "", "64", "x", "64 256 512"):
+        file.write_text(damaged, "ascii")
+        left, attempt = attempts((64, 128, 256))
+        assert ProbeResults(tmp_path).sizes("a", attempt, among) == (64, 128, 256)
+        assert not left
+    for kept in (ProbeResults(), ProbeResults(file / "folder")):
+        assert kept.sizes("a", lambda: (256,), among) == (256,)
+
+
 def test_threads_are_a_part_of_the_machine():
     before = torch.get_num_threads()
     one = machine(torch.device("cpu"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from dpicl_rag.language_models import tiles
-from dpicl_rag.language_models.hardware import modes
+from dpicl_rag.language_models.hardware import ProbeResults, modes
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles, cover
 
 DTYPES = [torch.float32, torch.bfloat16]
@@ -118,11 +118,30 @@ def test_a_size_whose_rows_move_is_not_used(monkeypatch):
         return found * (1 + 2**-23) if len(rows) == 48 else found
 
     monkeypatch.setattr(torch, "mm", moving)
-    tiles._agreeing.cache_clear()
-    try:
-        assert 48 not in tiles._agreeing(False, (40, 56), True, False, torch.float32, CPU, modes())
-    finally:
-        tiles._agreeing.cache_clear()
+    assert 48 not in tiles._try_sizes(False, (40, 56), True, False, torch.float32, CPU)
+
+
+def test_sizes_are_tried_once_on_a_machine(tmp_path, monkeypatch):
+    honest, tried = tiles._try_sizes, []
+    monkeypatch.setattr(tiles, "on_this_machine", lambda: ProbeResults(tmp_path))
+    monkeypatch.setattr(tiles, "_try_sizes", lambda *asked: tried.append(asked) or honest(*asked))
+    first = False, (40, 56), True, False, torch.float32, CPU, modes()
+    others = [
+        (True, *first[1:]),
+        (False, (56, 40), *first[2:]),
+        (*first[:2], False, *first[3:]),
+        (*first[:3], True, *first[4:]),
+        (*first[:4], torch.bfloat16, *first[5:]),
+        (*first[:6], "other modes"),
+    ]
+    for number, asked in enumerate([first, *others], 1):
+        found = tiles._agreeing.__wrapped__(*asked)
+        assert len(tried) == number
+        assert tiles._agreeing.__wrapped__(*asked) == found == honest(*asked[:6])
+        assert len(tried) == number
+    monkeypatch.setattr(tiles, "machine", lambda device: "another machine")
+    tiles._agreeing.__wrapped__(*first)
+    assert len(tried) == len(others) + 2
 
 
 def test_a_product_that_looks_at_places_is_refused(monkeypatch):
@@ -134,12 +153,8 @@ def test_a_product_that_looks_at_places_is_refused(monkeypatch):
         return found
 
     monkeypatch.setattr(torch, "mm", by_place)
-    tiles._agreeing.cache_clear()
-    try:
-        with pytest.raises(NotInvariantError):
-            tiles._agreeing(False, (40, 56), True, False, torch.float32, CPU, modes())
-    finally:
-        tiles._agreeing.cache_clear()
+    with pytest.raises(NotInvariantError):
+        tiles._try_sizes(False, (40, 56), True, False, torch.float32, CPU)
 
 
 def test_what_16_bits_hide_in_ordinary_numbers_shows_in_what_cancels():
@@ -151,11 +166,9 @@ def test_what_16_bits_hide_in_ordinary_numbers_shows_in_what_cancels():
         seen.append(honest(rows, matrix, **options))
         return seen[-1]
 
-    tiles._agreeing.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "mm", recorded)
-        tiles._agreeing(False, (384, 56), True, False, torch.bfloat16, CPU, modes())
-    tiles._agreeing.cache_clear()
+        tiles._try_sizes(False, (384, 56), True, False, torch.bfloat16, CPU)
     largest = max(float(product.abs().max()) for product in seen)
     assert 0 < largest < 1e-3  # ordinary sums of 384 numbers are about 7
 
