@@ -79,6 +79,11 @@ class PublishedItem:
         return self.question or ABOUT
 
     @property
+    def released(self) -> str | Mapping[str, Any]:
+        """What it says: its text, or its numbers where its text only names them."""
+        return self.numbers if self.kind in _READ_OTHERWISE else self.text
+
+    @property
     def whole_text(self) -> str:
         """Its question and its text."""
         return f"{self.asked}\n{self.text}"

@@ -266,11 +266,13 @@ def records_item(made: Synthesis) -> PublishedItem:
 
 def changes(before: Bundle, after: Bundle) -> tuple[str, ...]:
     """What is new, gone, or other than before, a line for each question. Public."""
-    old, new = ({(one.kind, one.asked): one.text for one in each.items} for each in (before, after))
+    old, new = (
+        {(one.kind, one.asked): one.released for one in each.items} for each in (before, after)
+    )
     found = [
         f"{'new' if (kind, asked) not in old else 'other'}: {asked}"
-        for (kind, asked), text in new.items()
-        if old.get((kind, asked)) != text
+        for (kind, asked), released in new.items()
+        if old.get((kind, asked)) != released
     ]
     return (*found, *(f"gone: {asked}" for kind, asked in old if (kind, asked) not in new))
 

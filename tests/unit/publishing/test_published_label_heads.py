@@ -163,6 +163,14 @@ def test_no_byte_of_a_private_text_is_beside_a_head(bundle, tmp_path):
     assert not any(SECRET.encode() in file.read_bytes() for file in files)
 
 
+def test_a_head_with_other_noise_is_another(tmp_path):
+    made = [
+        publish(llm_over(), Listed(BASE), tmp_path, [HEAD], epsilon=EPSILON, again=again)
+        for again in (False, True)
+    ]
+    assert [bundle.changes for bundle in made] == [(), ("other: Which status does a text have?",)]
+
+
 def test_a_head_is_no_answer_to_a_question(bundle):
     assert bundle.items[1].asked == "Which status does a text have?"
     assert bundle.find(bundle.items[1].asked) is None
