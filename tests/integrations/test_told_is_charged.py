@@ -12,6 +12,7 @@ import pytest
 
 import langchain_dpicl_rag as langchain
 from dpicl_rag import Corpus, Document
+from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -28,6 +29,7 @@ from tests.integrations.installation import (
 from tests.support.images import ColourNetwork, an_image
 from tests.support.served_in_process import called, chat
 
+SUMMARY = "Summarise what people write about."
 YES = "Is it about seven?"
 NOTES = ("--corpus", "notes", "--json", "--quiet")
 TALLY = {"question": "What?", "labels": LABELS}
@@ -239,6 +241,16 @@ ALL_ALIKE: dict[str, Told] = {
 }
 """Every unit of them pays, whatever accounting the others have."""
 
+SUMMARIES: dict[str, Told] = {
+    "Python": of_python(lambda llm, notes: llm.ask(SUMMARY, notes)),
+    "HTTP": of_http("/v1/surveys", kind="summary", question=SUMMARY),
+    "HTTP chat": of_http("/v1/chat/completions", **chat(SUMMARY)),
+    "HTTP chat stream": of_stream("/v1/chat/completions", **chat(SUMMARY, stream=True)),
+    "MCP": of_tool("ask", question=SUMMARY),
+    "command line": of_command("ask", SUMMARY),
+}
+"""Whatever accounting others have, every unit of them pays."""
+
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("settings", [{}, {"accounting": "fixed"}, {"agreement": "off"}], ids=str)
@@ -263,6 +275,16 @@ def test_a_number_tells_what_the_ledger_was_charged(door, settings, installed):
 @pytest.mark.parametrize("door", ALL_ALIKE)
 def test_a_number_that_all_pay_for_tells_what_the_ledger_was_charged(door, settings, installed):
     told = ALL_ALIKE[door](installed, settings)
+    assert told > 0
+    assert installed.spent() == pytest.approx(told, rel=1e-6)
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("silent", [True, False])
+@pytest.mark.parametrize("door", SUMMARIES)
+def test_a_summary_tells_what_the_ledger_was_charged(door, silent, installed, monkeypatch):
+    monkeypatch.setattr(PrivateRun, "silent", silent)  # units are asked by a model that can be
+    told = SUMMARIES[door](installed, {})
     assert told > 0
     assert installed.spent() == pytest.approx(told, rel=1e-6)
 
@@ -300,6 +322,7 @@ PLANS: dict[str, tuple[str, ...]] = {
     "tally of two": (*TALLIED, "--most", "2"),
     "tally by vectors": (*TALLIED, "--by", "vectors"),
     "survey": ("survey",),
+    "survey in words": ("ask", SUMMARY),
     "sampled survey": ("survey", "--sample", "0.5", "--votes", "2"),
 }
 
