@@ -24,21 +24,32 @@ Input = Hashable
 Opaque to the core; falsy where there is nothing to read."""
 
 
-def in_tenths(total: int, on_progress: Progress | None) -> Callable[[int], None]:
+class Tenths:
     """A counter of what is read, out of ``total``; it reports every tenth once.
 
     Other steps would tell how many documents there are, or how many passes they took.
     """
-    done = tenths = 0
 
-    def advance(more: int) -> None:
-        nonlocal done, tenths
-        done += more
-        while on_progress is not None and tenths < done * 10 // total:
-            tenths += 1
-            on_progress(tenths / 10, 1.0)
+    def __init__(self, total: int, on_progress: Progress | None) -> None:
+        self._total = total
+        self._on_progress = on_progress
+        self._done = self._shown = 0
 
-    return advance
+    def __call__(self, more: int) -> None:
+        """So many more are read."""
+        self._done += more
+        self._show(self._done)
+
+    def within(self, more: int) -> Progress:
+        """For the next ones: called with the part of them that is read."""
+        return lambda part, _: self._show(self._done + part * more)
+
+    def _show(self, done: float) -> None:
+        # All ten are shown of nothing too.
+        while self._shown < 10 and 10 * done >= (self._shown + 1) * self._total:
+            self._shown += 1
+            if self._on_progress is not None:
+                self._on_progress(self._shown / 10, 1.0)
 
 
 class GrowingRows(Protocol):

@@ -17,7 +17,7 @@ from dpicl_rag import weights
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import probe
 from dpicl_rag.language_models.attention import own_attention
-from dpicl_rag.language_models.base import Input, Progress, in_tenths
+from dpicl_rag.language_models.base import Input, Progress, Tenths
 from dpicl_rag.language_models.converted_models import SMALL
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
 from dpicl_rag.language_models.hardware import (
@@ -206,7 +206,7 @@ class TransformersModel:
         """
         head, own = tuple(prefix), cast("Sequence[tuple[int, ...]]", inputs)
         require_room(head, own, room, self.context_length)
-        advance = in_tenths(sum(map(len, own)), on_progress)
+        advance = Tenths(sum(map(len, own)), on_progress)
         if self._single_row and len(own) != 1:
             # An expert's bits would follow from how many others there are.
             raise ConfigurationError("a model that reads one row alone was given several")

@@ -9,13 +9,16 @@ Where the labels are in the question, it is the likeliest by the unit's own row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 
-from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.base import Input, Progress, Tenths
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.mechanisms.step import Step, rows_of
+
+T = TypeVar("T")
 
 _ROUNDING = 1e-9  # of a sum of probabilities over labels
 
@@ -85,32 +88,26 @@ def opinions_in_steps(
     Raises:
         StoppedError: It was ended between two steps.
     """
-    tenths = _Tenths(len(inputs), on_progress)
-    found = []
-    # Of no units too, so that an engine that is down is told in any case.
-    for first in range(0, max(1, len(inputs)), together):
-        some = inputs[first : first + together]
-        found.append(opinion(step(some, tenths.within(first, len(some)))))
-        tenths(first + len(some))
+    steps = units_in_steps(inputs, together, on_progress)
+    return torch.cat([opinion(step(some, within)) for some, within in steps])
+
+
+def units_in_steps(
+    units: Sequence[T], together: int, on_progress: Progress | None
+) -> Iterator[tuple[Sequence[T], Progress]]:
+    """Some units after others, as many as are read at once, and what tells of them. Private.
+
+    Args:
+        units: All of them; of none there is one step too, so that an engine that is down is told.
+        together: How many one step reads. Public.
+        on_progress: Called with each tenth of the units that is read.
+
+    Raises:
+        StoppedError: It was ended between two steps.
+    """
+    advance = Tenths(len(units), on_progress)
+    for first in range(0, max(1, len(units)), together):
+        some = units[first : first + together]
+        yield some, advance.within(len(some))
+        advance(len(some))
         give_way()
-    return torch.cat(found)
-
-
-class _Tenths:
-    """Progress in tenths of the units; other parts would show how many there are."""
-
-    def __init__(self, units: int, on_progress: Progress | None) -> None:
-        self._units = units
-        self._on_progress = on_progress
-        self._shown = 0
-
-    def __call__(self, units: float) -> None:
-        # All ten are shown of no units too.
-        while self._shown < 10 and 10 * units >= (self._shown + 1) * self._units:
-            self._shown += 1
-            if self._on_progress is not None:
-                self._on_progress(self._shown / 10, 1.0)
-
-    def within(self, first: int, units: int) -> Progress:
-        """For some units: called with the part of them."""
-        return lambda part, _: self(first + part * units)

@@ -5,15 +5,13 @@ A subject is a function of its own unit and of public text. No list of subjects 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import TypeVar
+from collections.abc import Mapping, Sequence, Set
 
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.language_models.base import LanguageModel, Progress, SpeakingRows, in_tenths
+from dpicl_rag.language_models.base import LanguageModel, Progress, SpeakingRows
 from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.notes import phrases
-from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import Language, language_data, language_of, says_nothing
@@ -21,8 +19,7 @@ from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.languages.sentences import first_sentence
 from dpicl_rag.prompts import Example, Prompt, PromptTemplate
 from dpicl_rag.surveys.count_plans import units_of_a_step
-
-T = TypeVar("T")
+from dpicl_rag.surveys.opinions import units_in_steps
 
 _TOKENS = 12
 _SYSTEM = "You read a document and say in one word what it is about."
@@ -63,31 +60,10 @@ def subjects(
     together = units_of_a_step(most + len(prompt.suffix) + _TOKENS)
     shown = content_words(" ".join(one.answer for one in template.examples))
     found: list[str] = []
-    for own in in_steps(passages, together, on_progress):
+    for own, _ in units_in_steps(passages, together, on_progress):
         for unit, text in zip(own, _said(own, run.model, prompt, most), strict=True):
             found.append(_own_subject(text, unit, shown))
     return found
-
-
-def in_steps(
-    units: Sequence[T], together: int, on_progress: Progress | None
-) -> Iterator[Sequence[T]]:
-    """Some units after others, as many as are read at once. Private.
-
-    Args:
-        units: All of them; of none there is one step too, so that an engine that is down is told.
-        together: How many one step reads. Public.
-        on_progress: Called with each tenth of the units that is read.
-
-    Raises:
-        StoppedError: It was ended between two steps.
-    """
-    whole = max(1, len(units))
-    advance = in_tenths(whole, on_progress)
-    for first in range(0, whole, together):
-        yield units[first : first + together]
-        advance(min(together, whole - first))
-        give_way()
 
 
 def _said(

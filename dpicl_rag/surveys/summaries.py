@@ -44,8 +44,9 @@ from dpicl_rag.surveys.count_plans import (
     survey_plan,
     units_of_a_step,
 )
+from dpicl_rag.surveys.opinions import units_in_steps
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
-from dpicl_rag.surveys.subjects import in_steps, subject_words, subjects
+from dpicl_rag.surveys.subjects import subject_words, subjects
 from dpicl_rag.surveys.survey_results import (
     PrivateSummary,
     PrivateSurvey,
@@ -260,7 +261,7 @@ class _Asking:
             suffixes, room = [one.suffix for one in question.phrasings], run.config.max_tokens
             together = units_of_a_step(question.allowance + max(map(len, suffixes)) + room)
             votes = []
-            for own in in_steps(passages, together, on_progress):
+            for own, _ in units_in_steps(passages, together, on_progress):
                 inputs = [question.digest(one) for one in own]
                 kept = [one for one, given in zip(own, inputs, strict=True) if given]
                 some = [given for given in inputs if given]

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 
-from dpicl_rag.language_models.base import Progress, Rows, in_tenths
+from dpicl_rag.language_models.base import Progress, Rows, Tenths
 from dpicl_rag.language_models.ray.worker_messages import (
     Answer,
     Append,
@@ -75,7 +75,7 @@ class RayRows:
         self._alive: WeakValueDictionary[StepPlace, RayStep] = WeakValueDictionary()
         self.wanted: list[AskedOfWorkers] = []
         self.usual: tuple[Utility, float] | None = None
-        self._public = self.exchange(read, in_tenths(pool.size, on_progress), whole=True)
+        self._public = self.exchange(read, Tenths(pool.size, on_progress), whole=True)
 
     def __repr__(self) -> str:
         return "RayRows(<private>)"

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypedDict
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import EngineUnavailableError, ModelError
-from dpicl_rag.language_models.base import Progress, in_tenths
+from dpicl_rag.language_models.base import Progress, Tenths
 from dpicl_rag.language_models.readers.base import CallFailure, failure_of, status_of
 from dpicl_rag.language_models.readers.quiet_calls import quietly
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS, ReplyCache
@@ -176,7 +176,7 @@ class ConcurrentReader:
         found = self._kept(each, now)
         new = [one for one in each if one not in found]
         asked = new or [PUBLIC_PROMPT]
-        advance = in_tenths(len(asked), on_progress)
+        advance = Tenths(len(asked), on_progress)
         with closing(self._outcomes(asked)) as outcomes:
             for index, outcome in outcomes:
                 if new:
