@@ -30,6 +30,7 @@ Function = Callable[..., torch.Tensor]
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _GRAIN = 1 << 15  # numbers of each thread at least, where torch shares out a tensor
 _BLOCK = 1 << 14  # numbers that torch always gives to one thread; of GELU's no more
+_MANY = 16  # times as many columns as rows: a matrix over a vocabulary
 _VECTOR = 64  # numbers that divide into whole vectors, whatever the dtype
 
 
@@ -156,16 +157,21 @@ def cover(rows: int, sizes: Sequence[int]) -> Iterator[int]:
         rows -= size
 
 
-def _sizes(wide: bool, dtype: torch.dtype, device: torch.device) -> tuple[int, ...]:
+def _sizes(
+    wide: bool, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> tuple[int, ...]:
     """Tile sizes to try, the one that the others must agree with first.
 
     Near the numbers of rows that answers have, so that little of a tile stays empty.
     """
+    inner, outer = shape
     if device.type != "cpu":
         # A step is bound by reading the weights up to some hundred rows, so padding is free.
         return (1024, 256, 2048) if wide else (128, 256)
     if wide:
-        return 256, 64, 128, 512, 1024, 2048
+        # Over a vocabulary few rows are multiplied, and to try many takes seconds.
+        larger = () if outer > _MANY * inner else (512, 1024, 2048)
+        return 256, 64, 128, *larger
     # Kernels of 16 bits change their order of additions between 32 and 40 rows.
     smaller = (16, 24, 32, 40, 48, 64) if dtype == torch.float32 else (40, 48, 64)
     return 32 if dtype == torch.float32 else 64, *smaller, 72, 80, 96, 104, 112, 128
@@ -187,7 +193,7 @@ def _agreeing(
         NotInvariantError: Already one size gives other bits at other places of a tile.
     """
     product = wide, shape, transposed, biased, dtype, device.type
-    sizes = _sizes(wide, dtype, device)
+    sizes = _sizes(wide, shape, dtype, device)
     key = f"tiles {product} of {sizes} {machine(device)} {modes}"
     attempt = partial(_try_sizes, *product[:-1], device)
     return on_this_machine().sizes(key, attempt, sizes)
@@ -209,7 +215,7 @@ def _try_sizes(
     Raises:
         NotInvariantError: Already one size gives other bits at other places of a tile.
     """
-    first, *others = _sizes(wide, dtype, device)
+    first, *others = _sizes(wide, shape, dtype, device)
     generator = torch.Generator().manual_seed(0)
 
     def random(*sizes: int) -> torch.Tensor:
