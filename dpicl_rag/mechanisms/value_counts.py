@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import pure_dp
@@ -13,6 +15,7 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplac
 from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
 
+_NEGLIGIBLE = 1e-9
 _OF_LATER = 0.1  # of false answers, what later groups of values may give together
 
 
@@ -25,13 +28,15 @@ class ValueCounts:
     noise makes purely private (Ghosh, Roughgarden, Sundararajan 2009) and discrete Gaussian noise
     zCDP (Canonne, Kamath, Steinke 2020, Theorem 4). The threshold is for truth alone: where one
     unit names a value, or none does, something is released with probability ``false`` at most.
+    So is a value where another that excludes it has as many or more.
 
     Attributes:
         noise: On every count.
         groups: Public values, the likelier ones first. No value is in two of them.
         thresholds: The least noisy count that is released, for values of each group.
         rho: zCDP rho for any unit.
-        false: Probability of a release where nobody or one unit alone names a value.
+        false: Probability of a release where nobody or one unit alone names a value, and of the
+            lesser of two.
         epsilon: For any unit, where it is purely private; None else.
         delta: 0.
         keys: Values that one unit names at most: one.
@@ -117,6 +122,8 @@ class ValueCounts:
     def draw(self, held: Sequence[Sequence[str]], randomness: Randomness) -> list[Agreed]:
         """Draw the count of every value, and release those that reach the threshold, largest first.
 
+        None is released where noise may have put the largest above one that excludes it.
+
         Args:
             held: What each unit names: the first value of the domain counts. Private.
             randomness: Where the noise comes from.
@@ -128,7 +135,29 @@ class ValueCounts:
             for value in group
             if (count := counts[value] + self.noise.draw(randomness)) >= threshold
         ]
-        return sorted(found, key=lambda agreed: (agreed.count, agreed.key), reverse=True)
+        found.sort(key=lambda agreed: (agreed.count, agreed.key), reverse=True)
+        return [] if self._is_contested(found) else found
+
+    def _is_contested(self, found: Sequence[Agreed]) -> bool:
+        """True where noise alone leads by as much too often. A function of noisy counts."""
+        rivals = [one for one in found if _shape(one.key) == _shape(found[0].key)][1:]
+        if not rivals:
+            return False
+        return _chance_of_lead(self.noise, found[0].count - rivals[0].count) > self.false
+
+
+def _shape(value: str) -> tuple[bool, bool]:
+    """Values of one shape exclude each other: a weekday and a time may both be right."""
+    return any(map(str.isdigit, value)), any(map(str.isalpha, value))
+
+
+@lru_cache(maxsize=256)
+def _chance_of_lead(noise: DiscreteLaplace | DiscreteGaussian, lead: int) -> float:
+    """Probability that one of two draws is so much above the other, a given one; rounded up."""
+    end = noise.least(_NEGLIGIBLE)
+    chances = ((x, noise.tail(x) - noise.tail(x + 1)) for x in range(-end, end))
+    whole = math.fsum(chance * noise.tail(x + lead) for x, chance in chances)
+    return min(1.0, whole + 2 * _NEGLIGIBLE)
 
 
 def _thresholds(

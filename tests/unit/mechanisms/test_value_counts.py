@@ -14,6 +14,7 @@ from dpicl_rag.accounting.conversion import rho_to_delta
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.mechanisms import value_counts
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.value_counts import ValueCounts
@@ -48,12 +49,19 @@ def released(step: ValueCounts, held) -> dict:
         for value in group
     }
 
+    sure = least_lead(step)
+
     def below(value: str, count: int, beaten: str) -> float:
-        """Chance that another value is not released, or counts less, or as much and comes first."""
+        """Chance that another value is not released, or surely counts less; or it may be both."""
+
+        def gives_way(at: int) -> bool:
+            both = (":" in value) != (":" in beaten)
+            return (at, value) < (count, beaten) if both else at <= count - sure
+
         return math.fsum(
             chance
             for x, chance in noise.items()
-            if (at := counts[value] + x) < lines[value] or (at, value) < (count, beaten)
+            if (at := counts[value] + x) < lines[value] or gives_way(at)
         )
 
     found: dict = {}
@@ -62,11 +70,20 @@ def released(step: ValueCounts, held) -> dict:
             if (count := counts[value] + x) >= line:
                 others = (below(other, count, value) for other in lines if other != value)
                 found[value, count] = chance * math.prod(others)
-    found[None] = math.prod(
-        math.fsum(chance for x, chance in noise.items() if counts[value] + x < line)
-        for value, line in lines.items()
-    )
+    found[None] = 1 - math.fsum(found.values())
     return found
+
+
+def least_lead(step: ValueCounts) -> int:
+    """The least lead that noise alone has over other noise once in ``false`` at most."""
+    noise = pmf(step.noise)
+    lead, over = 0, 1.0
+    while over > step.false:
+        lead += 1
+        over = math.fsum(
+            noise[x] * noise[y] for x in noise for y in noise if x - y >= lead and noise[y] > 1e-15
+        )
+    return lead
 
 
 def drawn(step: ValueCounts, held, monkeypatch) -> dict:
@@ -133,6 +150,18 @@ def test_neighbours_are_within_the_charge(monkeypatch, kind, adjacency):
     assert worst(made(kind, adjacency), kind, monkeypatch, adjacency) <= 1e-7
 
 
+@pytest.fixture
+def beside(monkeypatch):
+    """Each value may be right beside the others, so what is near is released."""
+    monkeypatch.setattr(value_counts, "_shape", lambda value: value)
+
+
+@pytest.mark.one_in(3)
+@WAYS
+def test_so_are_those_of_values_that_may_all_be_right(monkeypatch, beside, kind, adjacency):
+    assert worst(made(kind, adjacency), kind, monkeypatch, adjacency) <= 1e-7
+
+
 def test_a_pure_count_costs_all_of_its_epsilon(monkeypatch):
     step = made("pure")
     laws = [drawn(step, held, monkeypatch) for held in ([("Yes",)] * 3, [("Yes",)] * 4)]
@@ -143,7 +172,7 @@ def test_a_pure_count_costs_all_of_its_epsilon(monkeypatch):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
-def test_faults_are_found(monkeypatch, kind):
+def test_faults_are_found(monkeypatch, beside, kind):
     step = made(kind)
     noise = step.noise
     loud = DiscreteLaplace(2 * EPSILON) if kind == "pure" else DiscreteGaussian(noise.sigma / 2)
@@ -204,6 +233,36 @@ def test_at_most_so_many_answers_are_false_and_one_vote_fewer_is_not_enough(ques
             assert false_answers(step) <= false
             # Each group has a share of its own, and is not above it.
             assert false_answers(step, lower=1) > 0.9 * false or min(step.thresholds) == 1
+
+
+@pytest.mark.parametrize("kind", ["pure", "zcdp"])
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_the_lesser_of_two_is_hardly_ever_released(kind, ahead):
+    step = made(kind)
+    law = released(step, [("No",)] * (20 + ahead) + [("Yes",)] * 20)
+    assert math.fsum(law[key] for key in law if key and key[0] == "Yes") <= step.false
+    far = released(step, [("No",)] * 40 + [("Yes",)] * 20)
+    assert math.fsum(far[key] for key in far if key and key[0] == "No") > 0.99
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"Monday": 20, "Tuesday": 19}, []),
+        ({"Monday": 20, "Tuesday": 12}, ["Monday", "Tuesday"]),
+        ({"Monday": 20, "6:45": 19}, ["Monday", "6:45"]),
+        ({"6:45": 20, "9:30": 20, "Monday": 20}, ["Monday", "9:30", "6:45"]),
+        ({"6:45": 21, "Monday": 20, "9:30": 20}, []),
+        ({"9:30": 20, "March 3": 20, "March 4": 1}, ["March 3", "9:30"]),
+        ({"9:30": 1, "6:45": 1}, []),
+    ],
+)
+def test_where_noise_may_have_decided_nothing_is_released(said, told, monkeypatch):
+    monkeypatch.setattr(DiscreteLaplace, "draw", lambda *_: 0)
+    groups = (("Monday", "Tuesday", "6:45", "9:30", "March 3", "March 4"),)
+    step = ValueCounts.pure(2.0, groups, 0.01, DIRECT, ADD)
+    held = [(value,) for value, units in said.items() for _ in range(units)]
+    assert [one.key for one in step.draw(held, Randomness())] == told
 
 
 def test_groups_and_replacement_need_more_noise():
