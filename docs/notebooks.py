@@ -134,6 +134,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for page in sorted((ROOT / "docs" / "tutorials").glob("*.md")):
         made = nbformat.writes(notebook(page.read_text("utf-8")))
         files.append(File.generated(config, f"tutorials/{page.stem}.ipynb", content=made))
+    # As the documentation of Typer says; in a process, so that colours and width are none of ours.
+    words = ["-m", "typer", "dpicl_rag.cli", "utils", "docs", "--name", "dpicl-rag"]
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+    )
+    files.append(File.generated(config, "reference/command_line.md", content=done.stdout))
     return files
 
 
