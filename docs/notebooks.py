@@ -1,9 +1,9 @@
-"""Pages with programs that are run, and what they print below them; and the site's hooks.
+"""Pages with programs that are run, and what they print below them; and the hooks of the site.
 
-``python -m docs.notebooks docs/tutorials/mailbox.md`` runs a page and writes its outputs anew. Blocks
-marked ``python`` share one namespace; ``bash`` runs in the same folder, a temporary one. What a
-block prints is the ``text`` block after it. ``<!-- run`` hides a program. `make docs` loads this file
-as a hook of MkDocs: it adds pages from outside ``docs`` and a notebook of every tutorial.
+``python -m docs.notebooks docs/tutorials/mailbox.md`` runs a page and writes its outputs anew.
+Blocks marked ``python`` share one namespace; ``bash`` runs in the same folder, a temporary one.
+What a block prints is the ``text`` block after it. ``<!-- run`` hides a program. MkDocs loads this
+file (`make docs`) for pages from outside ``docs``, and for a notebook of every tutorial.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def run(text: str) -> str:
 
     def ran(cell: re.Match[str]) -> str:
         if cell["hidden"] is not None:
-            exec(compile(cell["hidden"], "hidden", "exec"), names)  # noqa: S102 - a page of ours
+            exec(compile(cell["hidden"], "hidden", "exec"), names)
             return cell[0]
         code = cell["code"]
         if cell["language"] == "bash":
-            done = subprocess.run(  # noqa: S603
+            done = subprocess.run(
                 ["bash", "-ec", code],  # noqa: S607
                 stdout=subprocess.PIPE,
                 text=True,
@@ -64,7 +64,7 @@ def run(text: str) -> str:
             printed = done.stdout
         else:
             with redirect_stdout(io.StringIO()) as out:
-                exec(compile(code, "page", "exec"), names)  # noqa: S102
+                exec(compile(code, "page", "exec"), names)
             printed = out.getvalue()
         shown = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
         shown = KEY.sub("dpk-…", shown.replace(os.getcwd(), "."))
@@ -81,10 +81,10 @@ def run_apart(page: Path) -> str:
         subprocess.CalledProcessError: A program of the page failed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        where = {name: f"{folder}/home" for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+        where = dict.fromkeys(("XDG_DATA_HOME", "XDG_CONFIG_HOME"), f"{folder}/home")
         tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         paths = os.pathsep.join([str(ROOT), str(ROOT / "integrations")])
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             [sys.executable, "-P", "-m", "docs.notebooks", "-"],
             input=page.read_text("utf-8"),
             cwd=folder,
@@ -136,7 +136,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"tutorials/{page.stem}.ipynb", content=made))
     # As the documentation of Typer says; in a process, so that colours and width are none of ours.
     words = ["-m", "typer", "dpicl_rag.cli", "utils", "docs", "--name", "dpicl-rag"]
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     )
     files.append(File.generated(config, "reference/command_line.md", content=done.stdout))
