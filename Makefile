@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Threads that wait leave their processor to others: there are more of them than processors.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: help install demo demo-terminal test test-all test-faults lint test-engines stress clean
+.PHONY: help install demo demo-terminal test test-all test-faults lint docs tutorials test-engines stress clean
 
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it; MODEL=small is no toy"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-all  all tests, and the planted faults that they must see; SHARD=1/4 is a part"
 	@echo "make test-faults  only the planted faults"
 	@echo "make lint   lint and types"
+	@echo "make docs   build the site into site/; make tutorials runs their programs anew (minutes)"
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
 	@echo "make test-engines  answer through a real vLLM, which is installed beside (3.4 GB)"
 	@echo "make install build .venv and install everything"
@@ -67,6 +68,15 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Warnings are errors, and nothing is fetched. A link must lead to a page and a heading that are there.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open site/index.html, or: $(BIN)/mkdocs serve"
+
+# What pages show below their programs is what these printed.
+tutorials: $(STAMP)
+	$(BIN)/python -m docs.notebooks docs/index.md docs/tutorials/*.md
 
 # vLLM has an environment of its own: it wants an older transformers than we do.
 VLLM       := .venv-vllm

@@ -13,7 +13,7 @@ from dpicl_rag.cli import app
 from dpicl_rag.cli.settings_file import SettingsFile
 
 ROOT = Path(__file__).parents[3]
-GUIDES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+GUIDES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def blocks(guide: Path, language: str = "") -> list[str]:
