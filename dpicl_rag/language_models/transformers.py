@@ -211,7 +211,7 @@ class TransformersModel:
             # An expert's bits would follow from how many others there are.
             raise ConfigurationError("a model that reads one row alone was given several")
         packed = SingleRow if self._single_row else PackedRows
-        kind = packed if self._packs() else SeparateRows
+        kind = packed if self.shares_passes() else SeparateRows
         way = self._copy_bias, self._public_copies
         bias = copy_bias_of(*way, own, self.tokenizer, self._model.device)
         return self._read(kind, head, own, room, self.cache, advance, bias)
@@ -239,7 +239,7 @@ class TransformersModel:
             cache.used_on(found)
         return found
 
-    def _packs(self) -> bool:
+    def shares_passes(self) -> bool:
         """True where rows may share passes; else they are read one at a time.
 
         Raises:
