@@ -20,6 +20,8 @@ from dpicl_rag.errors import DPICLError, ModelError
 _OTHERS = 0o077  # rights of group and others
 _GB = 2**30
 
+_Opener = Callable[[], AbstractContextManager[Any]]
+
 
 @console.reported()
 def doctor(
@@ -141,7 +143,7 @@ def _files(ledger: Path, keys: Path, path: str | None) -> Iterator[Finding]:
     settings = settings_file.current().path
     yield Finding("settings", f"{settings}{'' if settings.exists() else ', not there'}")
     memory = data_folder.memory_path(ledger)
-    opened = {
+    opened: dict[str, tuple[Path, _Opener]] = {
         "ledger": (ledger, lambda: closing(Ledger(ledger))),
         "memory": (memory, lambda: closing(AnswerFile(memory))),
         "keys": (keys, lambda: closing(KeyFile(keys))),
@@ -166,9 +168,7 @@ def _files(ledger: Path, keys: Path, path: str | None) -> Iterator[Finding]:
     )
 
 
-def _database(
-    about: str, file: Path, opening: Callable[[], AbstractContextManager[Any]]
-) -> Finding:
+def _database(about: str, file: Path, opening: _Opener) -> Finding:
     """A file of ours that must open; one that is not there is not made."""
     found = _private(about, file)
     if found.broken or not file.exists():

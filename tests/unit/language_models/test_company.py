@@ -89,7 +89,8 @@ def rows_that_moved(model, coins, compositions, cached=False):
 def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device, compositions, monkeypatch):
     model = build(dtype, device)
     passes_the_probe = model.shares_passes()
-    monkeypatch.setattr(TransformersModel, "shares_passes", lambda self: True)  # it hides no fault here
+    # It hides no fault here.
+    monkeypatch.setattr(TransformersModel, "shares_passes", lambda self: True)
     coins = random.Random(threads)
     assert rows_that_moved(model, coins, compositions // 2) == 0
     assert rows_that_moved(model, coins, compositions // 2, cached=True) == 0
