@@ -22,6 +22,14 @@ SERVER = json.loads((ROOT / "server.json").read_text("utf-8"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
+def command_of(*words: str) -> click.Command:
+    """A command of ours by its words."""
+    command = program()
+    for word in words:
+        command = command.get_command(click.Context(command), word)
+    return command
+
+
 def licences(text: str) -> dict[str, str]:
     """Licence by pattern of files, from the first table."""
     rows = [
@@ -139,10 +147,7 @@ class TestServerJson:
     def test_its_arguments_are_those_of_the_command(self):
         [package] = SERVER["packages"]
         words = [one["value"] for one in package["packageArguments"] if one["type"] == "positional"]
-        command = program()
-        for word in words:
-            command = command.get_command(click.Context(command), word)
-        options = {name for one in command.params for name in one.opts}
+        options = {name for one in command_of(*words).params for name in one.opts}
         named = {one["name"] for one in package["packageArguments"] if one["type"] == "named"}
         assert named <= options
         assert "--corpus" in named
@@ -153,3 +158,12 @@ def test_make_tells_of_its_targets(target):
     makefile = (ROOT / "Makefile").read_text("utf-8")
     assert f"\n{target}:" in makefile
     assert f'@echo "make {target}' in makefile
+
+
+def test_the_models_of_llm_are_a_served_corpus():
+    """As `llm` 0.36 reads the file; it asked a served corpus by it when it was written."""
+    [served] = yaml.safe_load((ROOT / "demos" / "clients" / "llm_models.yaml").read_text("utf-8"))
+    [port] = [one for one in command_of("serve").params if one.name == "port"]
+    assert served.pop("api_base") == f"http://127.0.0.1:{port.default}/v1"
+    assert served.pop("model_id") == served.pop("model_name")
+    assert served == {"api_key_name": "dpicl-rag"}

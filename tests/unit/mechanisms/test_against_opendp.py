@@ -106,6 +106,15 @@ def test_tails_behind_a_threshold_are_the_same(threshold):
     assert DiscreteLaplace(epsilon).tail(threshold - 1) == pytest.approx(delta, rel=1e-9)
 
 
+def test_their_threshold_is_released_too():
+    """What docs/proofs.md says of version 0.16. Where a later one differs, T above is t."""
+    sharp = measurements.make_laplace_threshold(*PURE, scale=0.01, threshold=3)
+    assert sharp({"a": 3, "b": 2}) == {"a": 3}
+    theirs = measurements.make_laplace_threshold(*PURE, scale=1.0, threshold=3)
+    assert theirs.map((1, 1, 1))[1] == pytest.approx(0.0364, abs=1e-4)
+    assert DiscreteLaplace(1.0).tail(3 - 1) == pytest.approx(0.0989, abs=1e-4)
+
+
 @pytest.mark.parametrize("keys", [1, 4])
 @pytest.mark.parametrize(("rho", "delta"), [(0.02, 1e-6), (0.3, 1e-9)])
 def test_agreement_costs_what_a_thresholded_histogram_costs(keys, rho, delta):
