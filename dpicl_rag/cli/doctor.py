@@ -45,7 +45,7 @@ def doctor(
         "versions": [*installation.version_findings(), *installation.dependency_findings()],
         "machine": [*processor.machine_findings()],
         "models": [*_models()],
-        "rows": [*_rows(model, quiet)] if probe else [_kept_rows()],
+        "rows": [*_rows(model, quiet)] if probe else [*_kept_rows()],
         "files": [*_files(book, keys or data_folder.default_keys(), path)],
         "extras": [*installation.extra_findings()],
     }
@@ -93,15 +93,17 @@ def _models() -> Iterator[Finding]:
             yield Finding(about, str(error), broken=True)
 
 
-def _kept_rows() -> Finding:
-    """How many results of probes are kept; which model they are of is known once it is loaded."""
+def _kept_rows() -> Iterator[Finding]:
+    """What probes of models found on this machine, as they kept it; none is loaded."""
     folder = user_cache_path("dpicl-rag") / "probes"
-    kept = sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
-    return Finding(
-        "probe",
-        f"{kept} results of this machine are kept" if kept else "no model has been probed here",
-        remedy="dpicl-rag doctor --probe tests the model",
-    )
+    files = folder.iterdir() if folder.is_dir() else ()
+    said = sorted({file.read_text("utf-8", "replace") for file in files})
+    for name, found, claim in (one.rpartition(": ") for one in said):
+        # Others are of sizes of products. How many there are may follow from documents' lengths.
+        if found:
+            yield Finding(name, claim)
+    remedy = "dpicl-rag doctor --probe tests the model as all is now"
+    yield Finding("probe", "not run", remedy=remedy)
 
 
 def _rows(name: str | None, quiet: bool) -> Iterator[Finding]:

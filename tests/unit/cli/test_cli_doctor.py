@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import pytest
 
 from dpicl_rag.cli import data_folder, installation, processor
 from dpicl_rag.language_models import converted_models
+from dpicl_rag.language_models.hardware import on_this_machine
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.weights import Pinned
 from tests.support.fresh_python import run_python
@@ -69,7 +71,7 @@ def test_the_shape_of_what_it_tells(doctor):
         for one in those.values():
             assert list(one) == ["about", "told", "broken", "remedy"]
             assert not one["broken"]
-    assert told["rows"]["probe"]["told"] == "no model has been probed here"
+    assert list(told["rows"]) == ["probe"]
     assert told["models"]["language model"]["told"].endswith("whose hash is right")
     assert told["models"]["small"]["told"].endswith("not here; fetched at first use")
     assert told["files"]["ledger"]["told"] == f"{data_folder.default_ledger()}, not there"
@@ -251,6 +253,23 @@ def test_rows_and_rehearsal_of_a_model_that_is_probed(doctor, tiny_model, monkey
     assert status == 0
     assert told["rows"]["default"]["told"].startswith("rows are read one at a time here")
     assert told["rows"]["rehearsal"]["told"].startswith("a toy: answers ")
+
+
+def test_what_a_probe_found_is_told_later_without_a_model(doctor, tiny_model, monkeypatch):
+    model = copy.copy(tiny_model)
+    monkeypatch.setattr(model._model, "name_or_path", "/somewhere/tiny-model")
+    model._probe_results = on_this_machine()
+    assert model.shares_passes()
+    told, status = doctor()
+    assert status == 0
+    assert list(told["rows"]) == ["tiny-model", "probe"]
+    one = told["rows"]["tiny-model"]
+    assert one["told"].startswith("rows keep every bit in company (torch.float32, cpu, ")
+    assert f"torch {metadata.version('torch')}" in one["told"]
+    # Sizes of products are kept there too, as many as documents had lengths for.
+    for number in range(3):
+        on_this_machine().sizes(f"tile {number}", lambda: (64, 32), (64, 32))
+    assert doctor() == (told, status)
 
 
 def test_a_model_that_cannot_be_loaded_is_broken(doctor, tmp_path):
