@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from importlib import metadata
+from importlib.util import find_spec
 
 from packaging.requirements import Requirement
 
@@ -46,7 +47,7 @@ def dependency_findings() -> Iterator[Finding]:
 
 
 def extra_findings() -> Iterator[Finding]:
-    """Every extra: there, or what it lacks and the line that installs it."""
+    """Every extra: there, or what it lacks and the line that installs it; siblings that lack."""
     for extra in metadata.metadata(NAME).get_all("Provides-Extra") or ():
         if extra in _WITHIN:
             continue
@@ -56,6 +57,9 @@ def extra_findings() -> Iterator[Finding]:
             continue
         lacks = ", ".join(f"{name} {told}" for name, told in amiss.items())
         yield Finding(extra, lacks, remedy=f"pip install '{NAME}[{extra}]'")
+    for name in _SIBLINGS:
+        if find_spec(name.replace("-", "_")) is None:
+            yield Finding(name, "not installed", remedy=f"pip install {name}")
 
 
 def _needed(extra: str | None) -> Iterator[Requirement]:

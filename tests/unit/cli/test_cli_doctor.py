@@ -165,6 +165,15 @@ def test_an_adapter_of_another_version_is_broken(doctor, monkeypatch):
     assert not told["versions"]["dpicl-research"]["broken"]
 
 
+def test_an_adapter_that_is_not_installed_names_its_line(doctor, monkeypatch):
+    lacking = "langchain_dpicl_rag"
+    monkeypatch.setattr(installation, "find_spec", lambda name: None if name == lacking else name)
+    told, status = doctor()
+    assert status == 0
+    assert told["extras"]["langchain-dpicl-rag"]["remedy"] == "pip install langchain-dpicl-rag"
+    assert "llama-index-dpicl-rag" not in told["extras"]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX's")
 class TestModes:
     """Whether others may read what is private."""
