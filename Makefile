@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Threads that wait leave their processor to others: there are more of them than processors.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: help install demo demo-terminal test test-all test-faults lint docs tutorials test-engines stress clean
+.PHONY: help install demo demo-terminal test test-all test-faults lint docs tutorials test-engines stress sbom clean
 
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it; MODEL=small is no toy"
@@ -22,6 +22,7 @@ help:
 	@echo "make docs   build the site into site/; make tutorials runs their programs anew (minutes)"
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
 	@echo "make test-engines  answer through a real vLLM, which is installed beside (3.4 GB)"
+	@echo "make sbom   list what is installed, with licences, in build/sbom.cdx.json (CycloneDX)"
 	@echo "make install build .venv and install everything"
 
 $(STAMP): pyproject.toml Makefile
@@ -77,6 +78,16 @@ docs: $(STAMP)
 # What pages show below their programs is what these printed.
 tutorials: $(STAMP)
 	$(BIN)/python -m docs.notebooks docs/index.md docs/tutorials/*.md
+
+# Of this environment; of another one with OF=FOLDER/bin/python. What writes it is not in the list.
+OF ?= $(BIN)/python
+
+sbom: $(STAMP)
+	$(PYTHON) -m venv .venv-sbom
+	.venv-sbom/bin/pip install --quiet --no-compile 'cyclonedx-bom>=7,<8'
+	mkdir -p build
+	.venv-sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		-o build/sbom.cdx.json $(OF)
 
 # vLLM has an environment of its own: it wants an older transformers than we do.
 VLLM       := .venv-vllm

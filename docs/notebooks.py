@@ -37,11 +37,14 @@ OUTSIDE = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
+    "THIRD_PARTY.md",
     "LICENSE",
     "benchmarks/*.md",
     "benchmarks/*.png",
     "demos/*.py",
     "demos/clients/*.py",
+    "demos/clients/*.yaml",
 )
 
 

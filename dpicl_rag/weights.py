@@ -58,6 +58,13 @@ def answers_for(name: str, revision: str | None = None) -> bool:
     return True
 
 
+def cached(repository: str, file: str, revision: str) -> bool:
+    """Whether a file of the hub is in its cache here; asks nobody."""
+    import huggingface_hub as hub
+
+    return isinstance(hub.try_to_load_from_cache(repository, file, revision=revision), str)
+
+
 def fetched(repository: str, revision: str, files: Mapping[str, str]) -> Path:
     """Folder with files of a model: from the hub's cache, or downloaded there.
 
@@ -74,12 +81,9 @@ def fetched(repository: str, revision: str, files: Mapping[str, str]) -> Path:
     """
     import huggingface_hub as hub
 
-    def cached(file: str) -> bool:
-        return isinstance(hub.try_to_load_from_cache(repository, file, revision=revision), str)
-
     try:
         # A download tries for most of a minute; a hub out of reach is found out at once.
-        for file in [file for file in files if not cached(file)][:1]:
+        for file in [file for file in files if not cached(repository, file, revision)][:1]:
             url = hub.hf_hub_url(repository, file, revision=revision)
             hub.get_hf_file_metadata(url, token=False, timeout=_PATIENCE)
         paths = {
@@ -125,6 +129,22 @@ class Pinned:
         """Hash of the weights."""
         return next(iter(self.files.values()))
 
+    @property
+    def is_packaged(self) -> bool:
+        """Whether an installed package brings the weights."""
+        return self.package is not None and located(self.package, self._packaged) is not None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether `folder` finds all files without a network."""
+        return self.is_packaged or all(
+            cached(self.repository, file, self.revision) for file in self.files
+        )
+
+    @property
+    def _packaged(self) -> str:
+        return f"{self.inside}/{next(iter(self.files))}".lstrip("/")
+
     def folder(self) -> Path:
         """Folder of the files. What is downloaded is kept in the hub's cache.
 
@@ -132,10 +152,8 @@ class Pinned:
             ModelError: The weights are damaged, or the model can be had in neither place; names
                 the command.
         """
-        weights = next(iter(self.files))
-        packaged = f"{self.inside}/{weights}".lstrip("/")
-        if self.package is not None and located(self.package, packaged) is not None:
-            return verified_path(self.package, packaged, self.sha256).parent
+        if self.package is not None and self.is_packaged:
+            return verified_path(self.package, self._packaged, self.sha256).parent
         try:
             return fetched(self.repository, self.revision, self.files)
         except ConnectionError as error:

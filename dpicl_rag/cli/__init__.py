@@ -20,6 +20,7 @@ from dpicl_rag.cli import (
     config_commands,
     console,
     corpora_commands,
+    doctor,
     entry_points,
     ingest,
     key_commands,
@@ -93,6 +94,7 @@ app.command("serve")(serve.serve)
 app.command("mcp")(serve.mcp)
 app.command("audit")(audit.audit)
 app.command("probe-reader")(audit.probe_reader)
+app.command("doctor")(doctor.doctor)
 app.command("demo")(entry_points.demo)
 app.add_typer(config_commands.app, name="config")
 app.add_typer(budget_commands.app, name="budget")

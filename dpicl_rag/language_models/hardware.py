@@ -157,8 +157,14 @@ class ProbeResults:
         self._known: dict[str, bool] = {}
         self._lock = threading.Lock()
 
-    def holds(self, key: str, attempt: Callable[[], bool]) -> bool:
-        """Truth of a statement, tried at most once."""
+    def holds(self, key: str, attempt: Callable[[], bool], words: str = "") -> bool:
+        """Truth of a statement, tried at most once.
+
+        Args:
+            key: Of all that it follows from.
+            attempt: Tries it.
+            words: The statement for people, kept in the file. Public.
+        """
         with self._lock:
             if key not in self._known:
                 file = self._file(key)
@@ -167,7 +173,7 @@ class ProbeResults:
                 if file is not None and self._known[key] and not kept:
                     with contextlib.suppress(OSError):  # then it is tried again
                         file.parent.mkdir(parents=True, exist_ok=True)
-                        file.touch()
+                        write_whole(file, words.encode())
             return self._known[key]
 
     def sizes(

@@ -211,7 +211,7 @@ class TransformersModel:
             # An expert's bits would follow from how many others there are.
             raise ConfigurationError("a model that reads one row alone was given several")
         packed = SingleRow if self._single_row else PackedRows
-        kind = packed if self._packs() else SeparateRows
+        kind = packed if self.shares_passes() else SeparateRows
         way = self._copy_bias, self._public_copies
         bias = copy_bias_of(*way, own, self.tokenizer, self._model.device)
         return self._read(kind, head, own, room, self.cache, advance, bias)
@@ -239,15 +239,15 @@ class TransformersModel:
             cache.used_on(found)
         return found
 
-    def _packs(self) -> bool:
+    def shares_passes(self) -> bool:
         """True where rows may share passes; else they are read one at a time.
 
         Raises:
             ModelError: They are not right then either.
         """
-        if self._holds(PackedRows, probe.rows_are_their_own):
+        if self._holds(PackedRows, probe.rows_are_their_own, "rows keep every bit in company"):
             return True
-        if not self._holds(SeparateRows, probe.rows_are_right):
+        if not self._holds(SeparateRows, probe.rows_are_right, "rows are right one at a time"):
             raise ModelError(
                 "this model does not predict token by token from keys and values that were kept, "
                 "or its quantisation changes with what it reads; use a causal language model with "
@@ -255,10 +255,13 @@ class TransformersModel:
             )
         return False
 
-    def _holds(self, kind: RowsClass, attempt: probe.Attempt) -> bool:
+    def _holds(self, kind: RowsClass, attempt: probe.Attempt, claim: str) -> bool:
         """Success of an attempt on this machine; tried once."""
         key = f"{self.fingerprint} {kind.version} {probe.VERSION} {self._here()}"
-        return self._probe_results.holds(key, lambda: self._try(kind, attempt))
+        name, place = Path(self._model.name_or_path).name, self._model.device
+        way = f"{self._model.dtype}, {place}, {torch.get_num_threads()} threads"
+        words = f"{name or 'unnamed'}: {claim} ({way}, torch {torch.__version__})"
+        return self._probe_results.holds(key, lambda: self._try(kind, attempt), words)
 
     def _try(self, kind: RowsClass, attempt: probe.Attempt) -> bool:
         def read(prefix: Tokens, inputs: Sequence[Tokens]) -> TransformersRows:

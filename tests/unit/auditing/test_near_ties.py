@@ -207,7 +207,7 @@ def by_company(monkeypatch):
 def plant_single_matrices(monkeypatch):
     """A planted fault: groups of a single matrix."""
     monkeypatch.setattr(attention, "filled", lambda count, rows: rows)
-    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
+    monkeypatch.setattr(TransformersModel, "shares_passes", lambda self: True)
 
 
 @pytest.mark.heavy

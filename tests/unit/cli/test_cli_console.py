@@ -28,6 +28,7 @@ COMMANDS = [
     ["mcp"],
     ["audit"],
     ["probe-reader"],
+    ["doctor"],
     ["demo"],
     ["config", "show"],
     ["budget", "show"],

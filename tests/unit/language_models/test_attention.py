@@ -122,7 +122,7 @@ def test_rows_whose_beginning_got_lost_draw_nothing(monkeypatch):
     with pytest.raises(NotInvariantError):
         rows.extend([7])
     assert issubclass(NotInvariantError, ModelError)
-    assert not build_and_break(monkeypatch)._packs()
+    assert not build_and_break(monkeypatch).shares_passes()
 
 
 def build_and_break(monkeypatch):
@@ -162,7 +162,7 @@ def test_short_memory_shrinks_the_pass_and_goes_on(error):
     plain = build_tiny_model()
     expected = plain.read([1, 2], documents, room=4)
     model = build_tiny_model()
-    assert model._packs()
+    assert model.shares_passes()
     model._model = short = ShortOfMemory(model._model, 2, error)
     rows = model.read([1, 2], documents, room=4)
     for step in ([7, 8], [9]):
@@ -184,7 +184,7 @@ def test_no_memory_for_one_row_is_one_clear_error(error):
 
 def test_another_error_is_not_taken_for_it():
     model = build_tiny_model()
-    assert model._packs()
+    assert model.shares_passes()
     model._model = ShortOfMemory(model._model, 0, RuntimeError("something else"))
     with pytest.raises(RuntimeError, match="something else"):
         model.read([], [(1, 2), (3,)], room=4).extend([5])

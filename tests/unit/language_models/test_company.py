@@ -88,8 +88,9 @@ def rows_that_moved(model, coins, compositions, cached=False):
 @pytest.mark.parametrize("compositions", COMPOSITIONS)
 def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device, compositions, monkeypatch):
     model = build(dtype, device)
-    passes_the_probe = model._packs()
-    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)  # it hides no fault here
+    passes_the_probe = model.shares_passes()
+    # It hides no fault here.
+    monkeypatch.setattr(TransformersModel, "shares_passes", lambda self: True)
     coins = random.Random(threads)
     assert rows_that_moved(model, coins, compositions // 2) == 0
     assert rows_that_moved(model, coins, compositions // 2, cached=True) == 0
@@ -109,7 +110,7 @@ def test_a_row_that_favours_its_own_words_keeps_every_bit(dtype):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_that_is_read_alone_keeps_every_bit(dtype, monkeypatch):
-    monkeypatch.setattr(TransformersModel, "_packs", lambda self: False)
+    monkeypatch.setattr(TransformersModel, "shares_passes", lambda self: False)
     assert rows_that_moved(build(dtype), random.Random(0), 3, cached=True) == 0
 
 
@@ -139,8 +140,8 @@ def whole_products(monkeypatch):
 def test_a_planted_fault_moves_rows_and_fails_the_probe(monkeypatch, fault):
     model = build(torch.float32)
     fault(monkeypatch)
-    assert not model._packs()
-    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
+    assert not model.shares_passes()
+    monkeypatch.setattr(TransformersModel, "shares_passes", lambda self: True)
     assert rows_that_moved(model, random.Random(0), 8) > 0
 
 

@@ -30,7 +30,7 @@ def build(dtype=torch.float32, **overrides):
     sizes = {"hidden_size": 192, "intermediate_size": 576, "num_attention_heads": 6}
     model = build_tiny_model(**{**sizes, "num_key_value_heads": 2, **overrides})
     found = TransformersModel(model._model.to(dtype), build_tiny_tokenizer())
-    assert found._packs()
+    assert found.shares_passes()
     return found
 
 
@@ -105,7 +105,7 @@ def test_answers_in_company_keep_every_bit(threads, dtype):
 def test_answers_in_company_keep_every_bit_whatever_the_model(name):
     tokenizer = build_tiny_tokenizer(chat=False)
     model = TransformersModel(build_architecture(name, tokenizer), tokenizer)
-    assert model._packs()
+    assert model.shares_passes()
     asked = questions(1, 4)
     assert differing(alone(model, asked), in_company(model, asked)) == 0
 

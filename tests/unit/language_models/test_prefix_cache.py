@@ -45,7 +45,7 @@ def read(model, documents, question="and the question?", head="a public prefix: 
 @pytest.fixture
 def passes(monkeypatch):
     """Documents that the model really read."""
-    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
+    monkeypatch.setattr(TransformersModel, "shares_passes", lambda self: True)
     seen = []
     original = CachedStates.keep
 

@@ -211,7 +211,7 @@ def test_a_model_whose_rows_share_passes_reads_the_turns_by_itself(serve):
         hidden_size=192, intermediate_size=576, num_attention_heads=6, num_key_value_heads=2
     )
     packing = TransformersModel(model._model, build_tiny_tokenizer())
-    assert packing._packs()
+    assert packing.shares_passes()
     running = serve(model=packing, documents=["The office is in Elm Lane."] * 3)
     turns = [
         {"role": "user", "content": "Where is the office?"},
