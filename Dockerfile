@@ -7,7 +7,7 @@ ENV PATH=/venv/bin:$PATH
 # PyTorch for processors alone. `--build-arg TORCH_INDEX=` takes that of the usual index, which on
 # Linux has CUDA: 5 GB. First and by version: with it in place nothing pulls another build.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch==2.13.0
+RUN pip install --no-cache-dir --no-deps ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch==2.13.0
 COPY pyproject.toml README.md LICENSE /src/
 COPY dpicl_rag /src/dpicl_rag
 RUN pip install --no-cache-dir '/src[server,files]' \

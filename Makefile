@@ -29,7 +29,8 @@ help:
 # CUDA, 5.2 GB. Where this index cannot be reached, or is set to nothing, the usual one serves.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP   := $(BIN)/pip install --quiet --no-compile
-TORCH := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0
+# What it needs comes with what needs it, so that this index is asked for nothing else.
+TORCH := --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0
 # Each in a folder of its own; all four are released together.
 ADAPTERS := integrations/langchain_dpicl_rag integrations/llama_index_dpicl_rag
 OTHERS   := $(ADAPTERS) dpicl_research

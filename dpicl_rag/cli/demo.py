@@ -26,9 +26,7 @@ Your own mailbox, in the place of the made-up one:
 @console.reported()
 def demo(
     context: typer.Context,
-    question: Annotated[
-        str, typer.Argument(help="What to ask.")
-    ] = "How long does a refund take?",
+    question: Annotated[str, typer.Argument(help="What to ask.")] = "How long does a refund take?",
 ) -> None:
     """Ask a made-up mailbox, 305 mails of a support desk, by the commands that are printed."""
     from dpicl_rag.corpora import Corpus

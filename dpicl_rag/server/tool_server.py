@@ -94,9 +94,7 @@ def make_tool_server(tools: Tools, visit_of: Callable[[Any], Visit], **options: 
         visit_of: Who calls, by the request of HTTP, which is None without.
         **options: Of the SDK's server.
     """
-    server: Server[Any] = Server(
-        "dpicl-rag", __version__, instructions=INSTRUCTIONS, **options
-    )
+    server: Server[Any] = Server("dpicl-rag", __version__, instructions=INSTRUCTIONS, **options)
 
     async def listed(_: ListToolsRequest) -> ServerResult:
         visit = visit_of(server.request_context.request)
