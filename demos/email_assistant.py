@@ -1,7 +1,7 @@
 """An email assistant over a made-up support mailbox, asked with and without privacy.
 
-Run ``make demo-terminal``, ``dpicl-rag demo``, or ``python -m demos.email_assistant``. Whatever it
-prints is what the models said; nothing is picked or corrected.
+Run ``make demo-terminal`` or ``python -m demos.email_assistant``. Whatever it prints is what the
+models said; nothing is picked or corrected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import chromadb
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -144,6 +143,8 @@ def open_assistant(box: Mailbox, folder: Path, progress: Progress) -> Assistant:
 
 def fill(documents: Sequence[Document], folder: Path, progress: Progress) -> ChromaCollection:
     """Keep the mails in a Chroma collection, as any program would, and open that privately."""
+    import chromadb  # the served mailbox does without
+
     embedder = SentenceTransformerEmbedder()
     client = chromadb.PersistentClient(str(folder / "chroma"))
     collection = client.create_collection(CORPUS, embedding_function=None)
@@ -167,7 +168,7 @@ def ingest(box: Mailbox, folder: Path, progress: Progress) -> list[Document]:
     task = progress.add_task("reading the mailbox", total=len(box.messages))
     loaded = load(path, on_progress=lambda done, _: progress.update(task, completed=done))
     progress.console.print(
-        f"{loaded.report.loaded} of {loaded.report.read} messages of {COMPANY} in Chroma, "
+        f"{loaded.report.loaded} of {loaded.report.read} messages of {COMPANY}, "
         f"{len({d.unit for d in loaded.documents})} threads; a thread is one privacy unit."
     )
     return loaded.documents

@@ -16,9 +16,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-from demos.email_assistant import CORPUS, DELTA, EPSILON, MAX_TOKENS, TEMPLATE, fill, ingest
+from demos.email_assistant import CORPUS, DELTA, EPSILON, MAX_TOKENS, TEMPLATE, ingest
 from demos.inbox.generator import generate
-from dpicl_rag import Ledger
+from dpicl_rag import Corpus, Ledger
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.run import make_server
@@ -48,7 +48,10 @@ def main(arguments: Sequence[str] = ()) -> int:
         ledger = Ledger(where / "ledger.sqlite")
         ledger.set_budget(corpus=CORPUS, epsilon=40.0, unit_epsilon=20.0, delta=DELTA)
         with Progress(*columns, console=console, transient=True) as progress:
-            corpus = fill(ingest(box, where, progress), where, progress)
+            documents = ingest(box, where, progress)
+            progress.add_task("embedding", total=None)
+            corpus = Corpus.create(CORPUS, where)
+            corpus.add(documents, ledger=ledger)
             progress.add_task("loading the model (the first time longer)", total=None)
             model = load_language_model(options.model)
         service = Service(

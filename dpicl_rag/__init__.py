@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__ = importing(__name__)
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = [
     "Adjacency",
     "AnswerMemory",

@@ -41,7 +41,7 @@ class NoOrdinaryModel:
         Raises:
             MissingDependencyError: LangChain is not installed.
         """
-        return optional("langchain_dpicl_rag", "langchain", "LangChain").PrivateLLM(self)
+        return optional("langchain_dpicl_rag", "langchain-dpicl-rag", "LangChain").PrivateLLM(self)
 
     def as_query_engine(self, retriever: Any, **options: Any) -> Any:
         """A LlamaIndex query engine that answers with this model.
@@ -66,7 +66,7 @@ class NoOrdinaryModel:
     def _engine(self, name: str, retriever: Any, options: dict[str, Any]) -> Any:
         if "llm" in options:
             raise ConfigurationError("leave llm out: this model answers, and no other")
-        adapter = optional("llama_index_dpicl_rag", "llama-index", "LlamaIndex")
+        adapter = optional("llama_index_dpicl_rag", "llama-index-dpicl-rag", "LlamaIndex")
         return getattr(adapter, name)(self, retriever, **options)
 
     if not TYPE_CHECKING:  # a checker shall go on to find attributes that are not there

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from dpicl_rag.errors import MissingDependencyError, ModelError
@@ -43,12 +44,12 @@ def importing(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str
     return getattr_, dir_
 
 
-def optional(module: str, extra: str, name: str | None = None) -> Any:
-    """Import a module that an extra installs.
+def optional(module: str, package: str, name: str | None = None) -> Any:
+    """Import a module that not every installation has.
 
     Args:
         module: What to import.
-        extra: Extra of this package that installs it.
+        package: What installs it, as pip is told: ``"dpicl-rag[chroma]"``.
         name: What users call it, if not by the module's name.
 
     Raises:
@@ -57,9 +58,12 @@ def optional(module: str, extra: str, name: str | None = None) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingDependencyError(
-            f"{name or module} is not installed; run `pip install 'dpicl-rag[{extra}]'`"
-        ) from error
+        raise missing(name or module, package) from error
+
+
+def missing(name: str | None, package: str) -> MissingDependencyError:
+    """The error that names the command; arguments as of ``optional``."""
+    return MissingDependencyError(f"{name} is not installed; run `pip install {quote(package)}`")
 
 
 @contextmanager

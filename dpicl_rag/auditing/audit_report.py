@@ -195,7 +195,7 @@ class AuditReport:
         Raises:
             MissingDependencyError: matplotlib is not installed.
         """
-        optional("matplotlib", "eval")
+        optional("matplotlib", "dpicl-rag[plots]")
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(9, 3.6), layout="constrained")

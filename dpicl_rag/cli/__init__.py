@@ -6,12 +6,12 @@ One file per group of commands; this one only lists them, beside those of other 
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dpicl_rag import __version__
 from dpicl_rag.cli import (
     ask,
     audit,
@@ -20,6 +20,7 @@ from dpicl_rag.cli import (
     config_commands,
     console,
     corpora_commands,
+    demo,
     doctor,
     entry_points,
     ingest,
@@ -47,7 +48,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"dpicl-rag {version('dpicl-rag')}")
+        typer.echo(f"dpicl-rag {__version__}")
         raise typer.Exit
 
 
@@ -95,7 +96,7 @@ app.command("mcp")(serve.mcp)
 app.command("audit")(audit.audit)
 app.command("probe-reader")(audit.probe_reader)
 app.command("doctor")(doctor.doctor)
-app.command("demo")(entry_points.demo)
+app.command("demo")(demo.demo)
 app.add_typer(config_commands.app, name="config")
 app.add_typer(budget_commands.app, name="budget")
 app.add_typer(corpora_commands.app, name="corpora")

@@ -91,7 +91,7 @@ def audit(
             raise typer.BadParameter("it goes only with --corpus", param_hint=f"--{name}")
     config = PrivacyConfig.create(**settings)
     if out is not None:
-        optional("matplotlib", "eval")
+        optional("matplotlib", "dpicl-rag[plots]")
     with console.status("Reading the documents", quiet=quiet):
         if source is not None:
             from dpicl_rag.loaders import load

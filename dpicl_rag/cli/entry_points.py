@@ -1,4 +1,4 @@
-"""Commands of other packages, found by their entry points, and the demo of a checkout.
+"""Commands of other packages, found by their entry points.
 
 A package adds a group of commands, a Typer app, under a name of its own::
 
@@ -8,17 +8,14 @@ A package adds a group of commands, a Typer app, under a name of its own::
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
 from dpicl_rag.cli import console
-from dpicl_rag.errors import ConfigurationError, MissingDependencyError
+from dpicl_rag.errors import MissingDependencyError
 
 GROUP = "dpicl_rag.commands"
-_DEMO = "demos.email_assistant"
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -50,18 +47,3 @@ def _add_refusal(app: typer.Typer, entry: EntryPoint, error: Exception) -> None:
     @console.reported()
     def refuse() -> None:
         raise refused from error
-
-
-@console.reported()
-def demo() -> None:
-    """Answer questions from a made-up mailbox: without documents, by ordinary RAG, privately."""
-    try:
-        found = importlib.util.find_spec(_DEMO) is not None
-    except ModuleNotFoundError:
-        found = False
-    if not found:
-        raise ConfigurationError(
-            "the demo is part of the source, not of the installed package; run `make demo` in a "
-            "checkout"
-        )
-    importlib.import_module(_DEMO).main()

@@ -119,7 +119,7 @@ def serve(
     """
     PrivacyConfig.create(**settings, **reading).require_reader(serving.reader)
     for module in ("fastapi", "uvicorn", "prometheus_client", "mcp"):
-        optional(module, "server")
+        optional(module, "dpicl-rag[server]")
     from dpicl_rag.corpora.folder import beside
     from dpicl_rag.server.admission import ServerLimits
     from dpicl_rag.server.app import create_app
@@ -193,7 +193,7 @@ def mcp(
     """
     PrivacyConfig.create(**settings, **reading).require_reader(serving.reader)
     for module in ("fastapi", "mcp"):
-        optional(module, "mcp")
+        optional(module, "dpicl-rag[server]")
     from dpicl_rag.server.api_keys import Caller
     from dpicl_rag.server.tool_server import serve_tools
 

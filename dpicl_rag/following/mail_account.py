@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from dpicl_rag._packaged import optional
+import imapclient
+
 from dpicl_rag._unobserved import Private, unobserved
 from dpicl_rag.corpora.holdings import StoredSource
 from dpicl_rag.errors import ConfigurationError, LoaderError
@@ -244,19 +245,17 @@ class MailSession(Private):
 
     Raises:
         LoaderError: The server cannot be reached or is not trusted, or refuses the credential.
-        MissingDependencyError: IMAPClient is not installed.
         ConfigurationError: The file holds no certificates.
     """
 
     def __init__(
         self, account: MailAccount, credential: Credential, ca_file: Path | None = None
     ) -> None:
-        self._imap: Any = optional("imapclient", "imap", "IMAPClient")
         self.account = account
         self._selected: tuple[str, int] | None = None
         context = _context(ca_file)
         with self._explained():
-            self._client: Any = self._imap.IMAPClient(
+            self._client: Any = imapclient.IMAPClient(
                 account.host, port=account.port, ssl_context=context, timeout=PATIENCE_S
             )
         try:
@@ -362,9 +361,9 @@ class MailSession(Private):
                     self._client.login(user, credential.secret)
                 else:  # LOGIN is for ASCII; PLAIN is UTF-8 (RFC 4616)
                     self._client.plain_login(user, credential.secret)
-            except self._imap.exceptions.IMAPClientAbortError:
+            except imapclient.exceptions.IMAPClientAbortError:
                 raise
-            except self._imap.exceptions.IMAPClientError:
+            except imapclient.exceptions.IMAPClientError:
                 what = "token" if credential.is_token else "password"
                 raise LoaderError(
                     f"{self.account.name} refuses the {what}; renew it, or see whether this "
@@ -383,12 +382,12 @@ class MailSession(Private):
                 f"the certificate of {name} is not trusted; if it is your own server, give its "
                 "certificate with --ca-file"
             ) from None
-        except (self._imap.exceptions.IMAPClientAbortError, OSError, EOFError):
+        except (imapclient.exceptions.IMAPClientAbortError, OSError, EOFError):
             raise LoaderError(
                 f"{name} cannot be reached, or the connection broke; check the address and the "
                 "network, and run the same command again: it goes on where it stopped"
             ) from None
-        except self._imap.exceptions.IMAPClientError:
+        except imapclient.exceptions.IMAPClientError:
             raise LoaderError(
                 f"{name}: the server refused a command; run the same command again"
                 if folder is None

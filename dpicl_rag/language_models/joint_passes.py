@@ -46,7 +46,7 @@ class JointPasses:
     """
 
     def __init__(self) -> None:
-        self._greenlets = optional("greenlet", "server")
+        self._greenlets = optional("greenlet", "dpicl-rag[server]")
         self._waiting: list[_Waiting] = []
         self._between_steps: deque[Callable[[], object]] = deque()
 

@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from typing import Any, TextIO, TypeVar
 
 import anyio
@@ -33,6 +32,7 @@ from sse_starlette.sse import AppStatus
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
+from dpicl_rag import __version__
 from dpicl_rag.answering.worker_threads import one_task
 from dpicl_rag.server.admission import Admission, ServerLimits, limited
 from dpicl_rag.server.api_keys import Caller
@@ -94,9 +94,7 @@ def make_tool_server(tools: Tools, visit_of: Callable[[Any], Visit], **options: 
         visit_of: Who calls, by the request of HTTP, which is None without.
         **options: Of the SDK's server.
     """
-    server: Server[Any] = Server(
-        "dpicl-rag", version("dpicl-rag"), instructions=INSTRUCTIONS, **options
-    )
+    server: Server[Any] = Server("dpicl-rag", __version__, instructions=INSTRUCTIONS, **options)
 
     async def listed(_: ListToolsRequest) -> ServerResult:
         visit = visit_of(server.request_context.request)

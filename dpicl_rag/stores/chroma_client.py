@@ -158,7 +158,7 @@ def guarded() -> Iterator[None]:
         CorpusError: Chroma refuses or fails, or its tracer would be told what is read.
         MissingDependencyError: Chroma is not installed.
     """
-    optional("chromadb", "chroma")
+    optional("chromadb", "dpicl-rag[chroma]")
     try:
         with unobserved():
             _require_untraced()

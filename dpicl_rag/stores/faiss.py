@@ -85,7 +85,7 @@ def flat_part(index: Any) -> tuple[Any, Sequence[int]]:
     Raises:
         ConfigurationError: There is none.
     """
-    faiss = optional("faiss", "faiss", "FAISS")
+    faiss = optional("faiss", "dpicl-rag[faiss]", "FAISS")
     flat, ids = index, None
     if isinstance(index, faiss.IndexIDMap):
         flat = faiss.downcast_index(index.index)

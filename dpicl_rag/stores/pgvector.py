@@ -75,7 +75,7 @@ class PgVectors(ExactStore):
         embedder: Embedder,
         name: str | None = None,
     ) -> None:
-        optional("sqlalchemy", "pgvector", "SQLAlchemy")
+        optional("sqlalchemy", "dpicl-rag[pgvector]", "SQLAlchemy")
         if hasattr(connect, "sync_engine"):
             raise ConfigurationError(
                 "an asynchronous engine needs a loop that runs it; see connecting_through"

@@ -66,7 +66,7 @@ class QdrantVectors(ExactStore):
         text: str | Callable[[Payload], object] = "page_content",
         vector: str = "",
     ) -> None:
-        optional("qdrant_client", "qdrant", "qdrant-client")
+        optional("qdrant_client", "dpicl-rag[qdrant]", "qdrant-client")
         if inspect.iscoroutinefunction(client.get_collection):
             raise ConfigurationError("give a QdrantClient; an asynchronous one is not searched")
         self.name = self._collection = collection

@@ -66,7 +66,7 @@ def read_picture(image: bytes | Path | None, side: int) -> Picture | None:
     Raises:
         MissingDependencyError: Pillow is not installed; whatever the image is.
     """
-    optional("PIL.Image", "images", "Pillow")
+    optional("PIL.Image", "dpicl-rag[images]", "Pillow")
     with unobserved(), _quiet, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -44,7 +44,7 @@ class VisionLanguageModel:
     """
 
     def __init__(self, model: Any, processor: Any, *, examples: int = 4, side: int = 448) -> None:
-        pillow = optional("PIL.Image", "images", "Pillow")
+        pillow = optional("PIL.Image", "dpicl-rag[images]", "Pillow")
         self._examples = _validate.count("examples", examples)
         self.side = _validate.count("side", side)
         self._model = model.eval()
@@ -84,7 +84,7 @@ class VisionLanguageModel:
         import transformers
 
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        optional("PIL.Image", "images", "Pillow")
+        optional("PIL.Image", "dpicl-rag[images]", "Pillow")
         try:
             with without_bars():
                 processor = load_processor(model)

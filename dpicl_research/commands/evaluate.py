@@ -318,7 +318,7 @@ def report(
 ) -> None:
     """Tables and plots from the scores of runs; the model is not asked again."""
     if out is not None:
-        optional("matplotlib", "eval")
+        optional("matplotlib", "dpicl-research")
     reports = []
     with console.Bar("Methods", quiet=quiet, counts=True) as bar:
         for done, folder in enumerate(runs):

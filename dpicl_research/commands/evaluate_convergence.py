@@ -32,7 +32,7 @@ def convergence(
     from dpicl_research.scores_folder import load_run
 
     if plot is not None:
-        optional("matplotlib", "eval")
+        optional("matplotlib", "dpicl-research")
     report = build_convergence_report(load_run(run))
     if plot is not None:
         from dpicl_research.plots import save_convergence

@@ -144,7 +144,7 @@ def synthetic(
     from dpicl_research.tasks import load_task
 
     if plot is not None:
-        optional("matplotlib", "eval")
+        optional("matplotlib", "dpicl-research")
     rows, task = writing.rows(method), load_task(writing.task)
     folder = writing.folder(out, "synthetic")
     with language_model(writing.model, 3, quiet=quiet) as loaded:

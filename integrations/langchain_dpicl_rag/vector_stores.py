@@ -58,8 +58,6 @@ def private_retriever(
 
 
 def _vectors(store: Any, unit_field: str | None) -> VectorSource:
-    from langchain_chroma import Chroma
-
     if isinstance(store, BaseRetriever):
         refuse_approximate(type(store).__name__)
     if not isinstance(store, VectorStore):
@@ -68,30 +66,25 @@ def _vectors(store: Any, unit_field: str | None) -> VectorSource:
             f"Corpus or a vector store, not {type(store).__name__}"
         )
     exact = exact_kind(store, _KINDS)
-    if exact is not None and store.embeddings is None:
-        raise ConfigurationError(
-            f"the {exact[1]} store has no embeddings, so no question can be embedded; open it "
-            "with those that it was filled with"
-        )
-    if exact is None and not isinstance(store, (Chroma, InMemoryVectorStore)):
+    if exact is None and not isinstance(store, InMemoryVectorStore):
         refuse_approximate(type(store).__name__)
-    if unit_field is None:
-        refuse_without_field()
     if store.embeddings is None:
         raise ConfigurationError(
-            "the Chroma store has no embedding_function, so no question can be embedded; open it "
-            "with the one that it was filled with"
+            f"the {type(store).__name__} store has no embeddings, so no question can be embedded; "
+            "open it with those that it was filled with"
         )
-    embedder = embedder_of(store.embeddings)
-    if exact is not None:
-        return exact[2](store, unit_field, embedder)
-    if isinstance(store, InMemoryVectorStore):
-        return _in_memory(store, unit_field, embedder)
-    collection = store._collection  # type: ignore[attr-defined] # of a Chroma store
-    return Corpus.from_collection(collection, unit_field=unit_field, embedder=embedder)
+    if unit_field is None:
+        refuse_without_field()
+    make = _in_memory if exact is None else exact[2]
+    return make(store, unit_field, embedder_of(store.embeddings))
 
 
-def _in_memory(store: InMemoryVectorStore, unit_field: str, embedder: Embedder) -> InMemoryVectors:
+def _chroma(store: Any, unit_field: str, embedder: Embedder) -> VectorSource:
+    # LangChain has no public way from the store to its collection.
+    return Corpus.from_collection(store._collection, unit_field=unit_field, embedder=embedder)
+
+
+def _in_memory(store: Any, unit_field: str, embedder: Embedder) -> VectorSource:
     def read() -> Iterator[tuple[StoredRecord | Defect, list[float]]]:
         for row in list(store.store.values()):
             yield record_of(row["id"], row["metadata"], row["text"], unit_field), row["vector"]
@@ -196,6 +189,7 @@ def _faiss(store: Any, unit_field: str, embedder: Embedder) -> VectorSource:
 
 
 _KINDS: tuple[ExactKind, ...] = (
+    ("langchain_chroma", "Chroma", _chroma),
     ("langchain_postgres.vectorstores", "PGVector", _pg_vector),
     ("langchain_postgres.v2.vectorstores", "PGVectorStore", _pg_vector_store),
     ("langchain_qdrant", "QdrantVectorStore", _qdrant),

@@ -13,7 +13,6 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
-from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from dpicl_rag.answering.worker_threads import in_steps, in_worker
 from dpicl_rag.corpora import Corpus
@@ -68,8 +67,6 @@ def _vectors(index: Any, unit_field: str | None) -> VectorSource:
     store = index.vector_store
     # LlamaIndex has no public way from an index to its embedding model.
     embedder = embedder_of(index._embed_model)
-    if isinstance(store, ChromaVectorStore):
-        return Corpus.from_collection(store.client, unit_field=unit_field, embedder=embedder)
     if (exact := exact_kind(store, _KINDS)) is not None:
         return exact[2](index, unit_field, embedder)
     if not isinstance(store, SimpleVectorStore):
@@ -86,6 +83,11 @@ def _vectors(index: Any, unit_field: str | None) -> VectorSource:
             yield record_of(node.node_id, fields_of_node(node), text, unit_field), vector
 
     return InMemoryVectors(embedder, read, unit_field)
+
+
+def _chroma(index: VectorStoreIndex, unit_field: str, embedder: Embedder) -> VectorSource:
+    collection: Any = index.vector_store.client
+    return Corpus.from_collection(collection, unit_field=unit_field, embedder=embedder)
 
 
 def _postgres(index: VectorStoreIndex, unit_field: str, embedder: Embedder) -> VectorSource:
@@ -150,6 +152,7 @@ def _faiss(index: VectorStoreIndex, unit_field: str, embedder: Embedder) -> Vect
 
 
 _KINDS: tuple[ExactKind, ...] = (
+    ("llama_index.vector_stores.chroma", "ChromaVectorStore", _chroma),
     ("llama_index.vector_stores.postgres", "PGVectorStore", _postgres),
     ("llama_index.vector_stores.qdrant", "QdrantVectorStore", _qdrant),
     ("llama_index.vector_stores.faiss", "FaissVectorStore", _faiss),

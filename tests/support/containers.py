@@ -22,7 +22,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 _IMAGE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _INSTRUCTIONS = {
-    *("FROM", "RUN", "ENV", "COPY", "USER", "VOLUME"),
+    *("FROM", "ARG", "RUN", "ENV", "COPY", "USER", "VOLUME"),
     *("EXPOSE", "HEALTHCHECK", "ENTRYPOINT", "CMD"),
 }
 _FOLDERS = ("venv", "src", "data", "models", "tmp")
@@ -106,7 +106,7 @@ class Room:
         for word, rest in dockerfile():
             if word == "FROM":
                 self.environment = {"PATH": around["PATH"]}
-            elif word == "ENV":
+            elif word in ("ARG", "ENV"):
                 self._set(rest)
             elif word == "COPY":
                 self._copy(*rest.split())

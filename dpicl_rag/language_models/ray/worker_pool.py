@@ -275,4 +275,4 @@ class Call:
 
 
 def _ray() -> Any:
-    return optional("ray", "ray", "Ray")
+    return optional("ray", "dpicl-rag[ray]", "Ray")
