@@ -37,7 +37,9 @@ def demo(
     def run(*words: str) -> None:
         console.note(f"$ dpicl-rag {shlex.join(words)}")
         before = () if config is None else ("--config", str(config))
-        root.command.main([*before, *words], prog_name="dpicl-rag", standalone_mode=False)
+        status = root.command.main([*before, *words], prog_name="dpicl-rag", standalone_mode=False)
+        if status:  # it has said what is wrong
+            raise typer.Exit(status)
 
     if CORPUS not in Corpus.names():
         with as_file(files(__package__) / _MAILBOX) as mailbox:

@@ -23,7 +23,7 @@ from dpicl_rag.language_models.converted_models import DEFAULT
 from tests.support.chroma_server import free_port
 from tests.support.containers import Room, commands, compose, health_check, last
 
-pytest.importorskip("hatchling", reason="it builds the wheel, and is not installed")
+pytest.importorskip("hatch_fancy_pypi_readme", reason="it builds the wheel")
 pytestmark = [
     pytest.mark.heavy,
     pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and users"),

@@ -74,9 +74,9 @@ def test_library_passes_options_on(tmp_path, tiny_model) -> None:
     assert list(engine.query(QUESTION).response_gen)
 
 
-def test_library_names_the_extra_to_install(monkeypatch, tiny_model) -> None:
+def test_library_names_what_to_install(monkeypatch, tiny_model) -> None:
     monkeypatch.setitem(sys.modules, "llama_index_dpicl_rag", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'dpicl-rag\[llama-index\]'"):
+    with pytest.raises(MissingDependencyError, match="`pip install llama-index-dpicl-rag`"):
         private_llm(tiny_model).as_query_engine([])
 
 

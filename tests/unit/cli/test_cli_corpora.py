@@ -1,14 +1,10 @@
-"""`corpora` and `demo`."""
+"""`corpora`."""
 
 from __future__ import annotations
 
 import json
-import sys
-import types
 
-import pytest
-
-from dpicl_rag.cli import data_folder, entry_points
+from dpicl_rag.cli import data_folder
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.ledger import Ledger
 
@@ -103,22 +99,3 @@ def test_a_corpus_without_joins(cli, mail):
     result = cli("corpora", "joins", mail)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "No units of corpus mail became one" in result.stderr
-
-
-def test_the_demo_runs_what_the_checkout_has(cli, monkeypatch):
-    ran = []
-    module = types.ModuleType("demos_stand_in")
-    module.main = lambda: ran.append(True)
-    module.__spec__ = types.SimpleNamespace()
-    monkeypatch.setitem(sys.modules, "demos_stand_in", module)
-    monkeypatch.setattr(entry_points, "_DEMO", "demos_stand_in")
-    assert cli("demo").exit_code == 0
-    assert ran == [True]
-
-
-@pytest.mark.parametrize("module", ["no_such_package.email_assistant", "no_such_module"])
-def test_the_demo_without_a_checkout_is_one_line(cli, monkeypatch, module):
-    monkeypatch.setattr(entry_points, "_DEMO", module)
-    result = cli("demo")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: the demo is part of the source")

@@ -101,7 +101,7 @@ def test_what_is_missing_is_named_with_its_remedy(monkeypatch):
     stand_ins.register()
     monkeypatch.setattr(_packaged.importlib, "import_module", missing)
     for name in ("vision-prototype", "vision-words"):
-        with pytest.raises(MissingDependencyError, match=r"pip install 'dpicl-rag\[images\]'"):
+        with pytest.raises(MissingDependencyError, match=r"pip install 'dpicl-research\[images\]'"):
             load_vision_model(name)
 
 
