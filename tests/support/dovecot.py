@@ -157,7 +157,7 @@ def dovecot_program() -> str:
     """Where the server is; skips where it is not installed."""
     if not Path(PROGRAM).is_file() or shutil.which("openssl") is None:
         pytest.skip("no Dovecot here: apt-get install dovecot-imapd openssl")
-    pytest.importorskip("imapclient", reason="IMAPClient is not installed: dpicl-rag[imap]")
+    pytest.importorskip("imapclient")
     return PROGRAM
 
 
