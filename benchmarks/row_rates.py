@@ -199,9 +199,9 @@ def probed(model: TransformersModel) -> Figures:
             raise
 
     began = time.monotonic()
-    if model._holds(PackedRows, attempt):
+    if model._holds(PackedRows, attempt, "rows share passes"):
         verdict = "rows share passes and are bit-identical to themselves"
-    elif model._holds(SeparateRows, probe.rows_are_right):
+    elif model._holds(SeparateRows, probe.rows_are_right, "rows are read alone"):
         verdict = "rows are not bit-identical in company and are read one at a time"
     else:
         verdict = "rows are wrong"

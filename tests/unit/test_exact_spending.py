@@ -173,6 +173,8 @@ def worst(kind=Read, others=OTHERS, unit="u", **settings):
     )
 
 
+@pytest.mark.guard
+@pytest.mark.heavy
 def test_what_a_unit_shows_by_count_thinning_strength_and_draws_is_what_it_pays():
     assert worst(unsupported="ignore") <= 1e-9
 

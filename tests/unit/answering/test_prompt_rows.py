@@ -53,7 +53,7 @@ def test_no_experts_are_not_alone(tiny_model, kinds):
 def test_a_model_whose_rows_cannot_share_passes_reads_as_ever(monkeypatch, kinds):
     model = build_tiny_model().single_row()
     monkeypatch.setattr(model, "single_row", lambda: model)
-    monkeypatch.setattr(model, "_holds", lambda kind, _: kind is SeparateRows)
+    monkeypatch.setattr(model, "_holds", lambda kind, *_: kind is SeparateRows)
     read_public_row(model, PromptTemplate().cut(model.tokenizer, "q?"), room=3)
     assert kinds == [SeparateRows]
 

@@ -444,7 +444,7 @@ class TestReport:
 
     def test_without_matplotlib_the_extra_is_named(self, report, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
-        with pytest.raises(MissingDependencyError, match=r"dpicl-rag\[eval\]"):
+        with pytest.raises(MissingDependencyError, match=r"dpicl-rag\[plots\]"):
             AuditFolder(tmp_path / "none").keep(report, "one")
         assert not (tmp_path / "none").exists()
 

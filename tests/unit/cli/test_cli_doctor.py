@@ -250,7 +250,9 @@ def test_nothing_of_a_corpus_or_its_spend_is_told(cli, home, secret, monkeypatch
         assert private not in after
 
 
-def test_rows_and_rehearsal_of_a_model_that_is_probed(doctor, tiny_model, monkeypatch):
+def test_rows_and_rehearsal_of_a_model_that_is_probed(doctor, tiny_model, monkeypatch, tmp_path):
+    kept = "dpicl_rag.rehearsal.kept_rehearsals.user_cache_path"
+    monkeypatch.setattr(kept, lambda *_, **__: tmp_path)  # other tests rehearse it, too
     monkeypatch.setattr("dpicl_rag.language_models.defaults._toys", set())
     told, status = doctor("--probe")
     assert status == 0
