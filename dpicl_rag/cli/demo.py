@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import closing
 from importlib.resources import as_file, files
 from typing import Annotated
 
 import typer
 
-from dpicl_rag.cli import console
+from dpicl_rag.cli import console, data_folder
 
 CORPUS = "larkfield"
 _MAILBOX = "larkfield.mbox.gz"  # as ``demos.inbox.generator`` writes it
@@ -29,8 +30,6 @@ def demo(
     question: Annotated[str, typer.Argument(help="What to ask.")] = "How long does a refund take?",
 ) -> None:
     """Ask a made-up mailbox, 305 mails of a support desk, by the commands that are printed."""
-    from dpicl_rag.corpora import Corpus
-
     root = context.find_root()
     config = root.params["config"]
 
@@ -41,9 +40,19 @@ def demo(
         if status:  # it has said what is wrong
             raise typer.Exit(status)
 
-    if CORPUS not in Corpus.names():
+    if not _is_filled():
         with as_file(files(__package__) / _MAILBOX) as mailbox:
             run("ingest", str(mailbox), "--corpus", CORPUS, "--yes")
         run("budget", "set", "--corpus", CORPUS, "--epsilon", "20")
     run("ask", question, "--corpus", CORPUS)
     console.note(_GO_ON)
+
+
+def _is_filled() -> bool:
+    """False too where an earlier run ended before its mails were read."""
+    from dpicl_rag.corpora import Corpus
+
+    if CORPUS not in Corpus.names():
+        return False
+    with closing(data_folder.open_own_corpus(CORPUS, None, None)) as corpus:
+        return any(True for _ in corpus.records())

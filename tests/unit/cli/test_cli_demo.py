@@ -9,7 +9,9 @@ from importlib.resources import files
 import pytest
 
 from demos.inbox.generator import generate
+from dpicl_rag import Corpus
 from dpicl_rag.cli import data_folder, demo
+from tests.support.bucket_embedder import BucketEmbedder
 
 
 @pytest.fixture
@@ -48,6 +50,14 @@ def test_a_command_that_fails_is_the_last(cli, few_mails, tmp_path):
     assert failed.exit_code == 1
     assert commands(failed) == ["ingest"]
     assert failed.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_a_corpus_that_an_earlier_run_left_empty_is_filled(cli, few_mails, spending):
+    Corpus.create(demo.CORPUS, embedder=BucketEmbedder()).close()
+    result = cli("demo")
+    assert result.exit_code == 0, result.output
+    assert commands(result) == ["ingest", "budget", "ask"]
+    assert spending(demo.CORPUS).budget is not None
 
 
 def test_the_packaged_mailbox_is_what_the_demos_generate(tmp_path):
