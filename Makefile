@@ -37,7 +37,7 @@ TORCH := --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==
 ADAPTERS := integrations/langchain_dpicl_rag integrations/llama_index_dpicl_rag
 OTHERS   := $(ADAPTERS) dpicl_research
 
-# What the demo needs. Python compiles by itself what is used of it: a quarter is never used.
+# What the demo needs. Python compiles by itself what is used of it.
 $(SMALL): pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	# torch first and by version: with it in place nothing pulls a larger build.
