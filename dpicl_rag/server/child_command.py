@@ -114,14 +114,20 @@ def _progress(line: str) -> tuple[str, int] | None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Let a process stop in order, or else at once."""
-    if process.returncode is not None:
-        return
+    """Let a process stop in order, or else kill it; it is gone however often we are cancelled."""
     with suppress(ProcessLookupError):  # our commands end in order when they are interrupted
         process.send_signal(signal.SIGINT if sys.platform != "win32" else signal.SIGTERM)
-    try:
-        await asyncio.wait_for(process.wait(), PATIENCE_S)
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+    until: float | None = asyncio.get_running_loop().time() + PATIENCE_S
+    cancelled: asyncio.CancelledError | None = None
+    while process.returncode is None:
+        try:
+            async with asyncio.timeout_at(until):
+                await process.wait()
+        except TimeoutError:
+            until = None
+            with suppress(ProcessLookupError):
+                process.kill()
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
