@@ -71,7 +71,7 @@ SHARD  ?= 1/1
 
 # With BESIDE=2/32 also that part of all else, in one run: two take a minute more to collect.
 test: $(STAMP)
-	DPICL_RAG_KILLS=6 $(PYTEST) $(if $(BESIDE),-m "not engine" --shard $(BESIDE) --with-waited-for $(IGNORED), \
+	DPICL_RAG_KILLS=3 $(PYTEST) $(if $(BESIDE),-m "not engine" --shard $(BESIDE) --with-waited-for $(IGNORED), \
 		-m "not (heavy or stress or engine) or guard")
 	$(if $(BESIDE),$(BIN)/python -m tests.faults --shard $(BESIDE))
 

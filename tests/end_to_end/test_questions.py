@@ -4,13 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.accounting.budget import SHARES
-from dpicl_rag.cli import app
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from tests.support.command_line import program
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
@@ -64,7 +63,7 @@ def test_the_follow_up_of_the_document_is_asked_whole(tiny_model, capsys):
 
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"--[a-z][a-z-]+", TEXT))))
 def test_every_option_is_there(option):
-    commands = get_command(app).commands
+    commands = program().commands
     known = {name for command in commands.values() for name in options_of(command)}
     assert option in known
 
@@ -77,4 +76,4 @@ def options_of(command):
 
 def test_readme_and_help_lead_there(capsys):
     assert "docs/questions.md" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "docs/questions.md" in get_command(app).commands["ask"].help
+    assert "docs/questions.md" in program().commands["ask"].help

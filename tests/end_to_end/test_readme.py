@@ -24,6 +24,7 @@ def first_example(guide: str) -> str:
 
 @pytest.mark.guard
 @pytest.mark.heavy
+@pytest.mark.usefixtures("default_model")  # where it was loaded and rehearsed already
 def test_the_first_example_runs_and_prints_an_answer(capsys):
     names: dict[str, object] = {}
     exec(examples(TEXT)[0], names)
@@ -35,6 +36,7 @@ def test_the_first_example_runs_and_prints_an_answer(capsys):
 
 @pytest.mark.guard
 @pytest.mark.heavy
+@pytest.mark.usefixtures("default_model")  # where it was loaded and rehearsed already
 def test_the_second_example_answers_from_a_mailbox(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

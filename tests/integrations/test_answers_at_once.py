@@ -118,7 +118,7 @@ def in_an_async_batch(llm: PrivateContextLLM) -> None:
     asyncio.run(ChatPrivateContext(llm).abatch(QUESTIONS, documents=DOCUMENTS))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.heavy
 @pytest.mark.guard
 def test_what_is_counted_beside_seven_others_is_what_is_counted_alone(

@@ -159,7 +159,7 @@ async def test_stream_cancelled_during_the_search(name, short_llm, ledger):
     check_settled(ledger, 0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @every_door
 def test_eight_calls_at_once(name, short_llm, ledger, drawn):
     answers = DOORS[name](short_llm, DOCUMENTS).at_once(8)
@@ -169,7 +169,7 @@ def test_eight_calls_at_once(name, short_llm, ledger, drawn):
     check_settled(ledger, 48)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @every_door
 async def test_eight_async_calls_at_once(name, short_llm, ledger, drawn, begun):
     answers = await DOORS[name](short_llm, DOCUMENTS).aat_once(8)

@@ -190,6 +190,7 @@ async def in_models_of_llama_index(llm, **asked):
     yield [one async for one in await model.astream_chat(messages, **given)][-1].message.content
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "ask",
     [

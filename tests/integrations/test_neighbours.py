@@ -61,7 +61,7 @@ async def told(drive: Drive, tiny_model, documents: list[str], folder) -> Compar
     return probe
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     "drive",
     [

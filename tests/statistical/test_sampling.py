@@ -67,6 +67,7 @@ def test_a_single_candidate_is_always_drawn(seeded):
     assert {draw(scores, seeded) for _ in range(100)} == {1}
 
 
+@pytest.mark.heavy
 def test_the_cryptographic_generator_is_as_good():
     scores = torch.tensor(SCORES["steep"], dtype=torch.float64)
     # Not seeded: a right sampler fails one run in 10 million.

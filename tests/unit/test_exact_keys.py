@@ -138,6 +138,7 @@ def worst(trace, words, unit, question, **settings):
     return deficit(within, without), sum(having.values()) - sum(within.values()) - delta
 
 
+@pytest.mark.one_in(2)
 @WAYS
 def test_a_unit_pays_for_both_of_its_keys(trace):
     short, beyond = worst(trace, OTHERS, "aa bb", REASON)

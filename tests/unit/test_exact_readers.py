@@ -173,6 +173,7 @@ ASKED += [
 ]
 
 
+@pytest.mark.one_in(4)
 @tallies.ACCOUNTING
 @pytest.mark.usefixtures("as_drawn")
 @pytest.mark.parametrize(("ask", "unit"), ASKED)

@@ -139,7 +139,7 @@ QUICK = [(unit, most) for unit in SOME for most in (1, 2) if most == 1 or unit i
 SLOW = [pytest.param(unit, 2, marks=pytest.mark.heavy) for unit in ("a", "b")]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @ACCOUNTING
 @pytest.mark.parametrize(("unit", "most"), [*QUICK, *SLOW])
 def test_a_tally_is_paid_for(unit, most, accounting):

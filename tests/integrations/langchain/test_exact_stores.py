@@ -181,13 +181,13 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_as_chroma(store: Any, chroma: Any) -> None:
     for search in SEARCHES:
         assert found(store, **search) == found(chroma, **search), search
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 async def test_chains_answer_as_over_chroma(store: Any, chroma: Any, tiny_model: Any) -> None:
     def chain(source: Any) -> PrivateRetrievalChain:
         with pytest.warns(NotPrivateWarning):

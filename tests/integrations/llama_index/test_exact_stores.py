@@ -116,7 +116,7 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_as_chroma(index: VectorStoreIndex, tmp_path: Path) -> None:
     for place, unit in enumerate(({}, {"unit_field": "document"})):
         chroma = chroma_index(tmp_path / str(place), nodes(), LengthOne())
@@ -131,7 +131,7 @@ def test_units_of_several_nodes(index: VectorStoreIndex) -> None:
     }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 async def test_engines_answer_as_over_chroma(
     index: VectorStoreIndex, chroma: VectorStoreIndex, tiny_model: Any
 ) -> None:

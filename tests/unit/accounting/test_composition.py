@@ -104,7 +104,7 @@ CASES = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("delta", [1e-5, 1e-15])
 @pytest.mark.parametrize(("epsilon", "rate", "queries"), CASES)
 def test_noise_is_what_the_budget_pays_for_and_hardly_more(

@@ -24,7 +24,7 @@ def price(epsilon: float, delta: float, **settings: object) -> float:
     return answer_plan(config, DIRECT, 0.0, booked=True).rho
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_a_budget_of_epsilon_is_the_price_of_one_answer_of_epsilon(delta):
     for epsilon in (*EPSILONS, *(0.05 + 0.0817 * n for n in range(150))):
@@ -57,6 +57,7 @@ def granted(ledger, rho, **request) -> int:
         assert all(s.spent <= s.budget for s in ledger.status() if s.budget is not None)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_a_ledger_grants_exactly_one(ledger, delta):
     for epsilon in EPSILONS:

@@ -76,7 +76,7 @@ def right(drawn):
     return Guess(lambda tokens, most: known[len(tokens) :][: min(4, most)])
 
 
-@pytest.mark.one_in(9)
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("individual", [False, True])
 @pytest.mark.parametrize("top_k", [None, 20])
 @pytest.mark.parametrize("utility", [Surplus(), LogRatio(0.5)])

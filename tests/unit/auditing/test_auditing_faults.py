@@ -35,7 +35,7 @@ def subject(**settings) -> Subject:
     )
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("accounting", ["fixed", "individual"])
 @pytest.mark.parametrize("utility", ["log_prob", "log_ratio", "surplus", "vote"])
 def test_the_real_path_holds_and_its_charge_is_used_up(utility, accounting):

@@ -418,6 +418,7 @@ class TestReport:
             assert "token 1" not in text
             assert "quokka" not in text
 
+    @pytest.mark.heavy
     def test_what_was_not_run_is_not_spoken_of(self, report):
         part = AuditReport(synthetic=report.synthetic)
         assert part.text().splitlines()[0] == "Privacy audit: unfinished, 1 of 7 parts were run"

@@ -3,10 +3,12 @@
 import time
 
 import numpy as np
+import pytest
 
 from benchmarks import scale
 
 
+@pytest.mark.heavy
 def test_a_small_corpus(tmp_path):
     row = {"tree": "this", "passages": 600, **scale._store(tmp_path / "store", 600)}
     row.update(scale._ask(tmp_path / "store", 600, time.time()))

@@ -221,6 +221,7 @@ def marks_of(command: str) -> list[pytest.MarkDecorator]:
     return [] if command in map(beginning, ALWAYS) else [pytest.mark.heavy]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "command", [pytest.param(each, marks=marks_of(each), id=each[:80]) for each in COMMANDS]
 )

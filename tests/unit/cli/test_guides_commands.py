@@ -7,10 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from dpicl_rag.cli import app
 from dpicl_rag.cli.settings_file import SettingsFile
+from tests.support.command_line import program
 
 ROOT = Path(__file__).parents[3]
 GUIDES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -35,7 +34,7 @@ def is_command(line: str) -> bool:
 def unknown(line: str) -> list[str]:
     """Words of a command line that are no command's, or no option of it."""
     _, *words = shlex.split(line)
-    command = get_command(app)
+    command = program()
     known: set[str] = set()
     while True:
         known |= {name for one in command.params for name in (*one.opts, *one.secondary_opts)}

@@ -110,6 +110,7 @@ def test_entities_that_grow_and_archives_that_swell(conversions: Conversions) ->
         assert outcome(conversions, kind, swollen) is Outcome.UNPACKS
 
 
+@pytest.mark.heavy
 def test_an_archive_that_lies_about_its_size_takes_its_memory_alone(
     conversions: Conversions,
 ) -> None:

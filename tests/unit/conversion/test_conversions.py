@@ -37,6 +37,7 @@ def outcome(conversions: Conversions, kind: str, content: bytes = b"1234") -> Ou
     return caught.value.outcome
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
@@ -62,6 +63,7 @@ def test_a_reader_that_misbehaves_costs_its_file(
     assert conversions.convert("echo", b"the next") == b"the next"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["sleep", "silent", "sleeps"])
 def test_a_reader_that_waits_costs_its_file(kind: str) -> None:
     with Conversions(replace(SMALL, seconds=0.7), PLANTED) as impatient:

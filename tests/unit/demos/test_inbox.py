@@ -73,6 +73,7 @@ def test_separator_lines_carry_the_date_of_the_message(made: Mailbox, tmp_path: 
     ]
 
 
+@pytest.mark.heavy
 def test_writing_again_replaces_the_file(made: Mailbox, tmp_path: Path) -> None:
     made.write(tmp_path / "box")
     first = (tmp_path / "box").read_bytes()

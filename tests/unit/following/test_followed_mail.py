@@ -259,6 +259,7 @@ def test_what_has_no_text_or_is_too_large_is_reported_once(dovecot, corpus, brin
     assert sum(dovecot.bodies_sent().values()) == 2
 
 
+@pytest.mark.heavy
 def test_attachments_are_read_with_their_mail_or_named(dovecot, corpus, bring):
     whole = EmailMessage()
     whole["Message-ID"], whole["From"], whole["Subject"] = "<m1@example.org>", "a@b.org", "plan"
@@ -298,6 +299,7 @@ def test_another_unit(dovecot, corpus, bring):
     assert counts(bring()) == (3, 0, 3, 0)  # the account keeps its unit
 
 
+@pytest.mark.heavy
 def test_many_messages_are_listed_in_windows(dovecot, corpus, bring, monkeypatch):
     monkeypatch.setattr(mail_account, "_WINDOW", 2)
     dovecot.deliver([mail(n) for n in range(7)])
@@ -323,7 +325,7 @@ def test_a_connection_that_breaks_is_one_line_and_the_next_run_goes_on(
     assert set(dovecot.bodies_sent().values()) == {1}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_unit_changes_nothing_of_the_others(dovecot, tmp_path, monkeypatch, seed):
     """All that a corpus says of other units is the same without one, however batches fall."""
@@ -435,6 +437,7 @@ def copy_of(raw: bytes, more: bytes, size: int) -> bytes:
     return head + b"x" * (size - len(head) - 2) + b"\r\n"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("unit", [None, "sender", "document", "x-patient"])
 def test_a_strangers_copy_erases_no_mail_and_keeps_none_alive(dovecot, corpus, bring, unit):
     """Of the same id and size: in the thread by other headers, in another unit by all of them."""

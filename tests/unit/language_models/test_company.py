@@ -81,7 +81,7 @@ def rows_that_moved(model, coins, compositions, cached=False):
     return moved
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.heavy
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)

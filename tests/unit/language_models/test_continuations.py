@@ -35,6 +35,7 @@ def read(model, own):
     return model.read((1, 2, 3), [(4, 5), *own], room=len(SUFFIX) + MOST)
 
 
+@pytest.mark.one_in(2)
 def test_each_says_what_is_likeliest_to_it(model):
     own = inputs(4)
     said = read(model, own).continue_each(SUFFIX, MOST, all_of(own))
@@ -145,6 +146,7 @@ def test_rows_that_were_left_stand_where_the_others_do(kind):
     assert torch.equal(rows.extend(SUFFIX).rows, fresh.extend(SUFFIX).rows)
 
 
+@pytest.mark.one_in(2)
 def test_the_end_that_each_finds_is_its_own(model):
     own = inputs(12)
     ends = set(range(0, 200, 7))

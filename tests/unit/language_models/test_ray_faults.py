@@ -88,7 +88,7 @@ WAYS = {
 }
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(18)
 @pytest.mark.parametrize("way", WAYS)
 def test_an_answer_and_its_charges_are_those_of_one_process(spread, tiny_model, tmp_path, way):
     settings = {"max_tokens": 8, **WAYS[way]}
@@ -96,6 +96,7 @@ def test_an_answer_and_its_charges_are_those_of_one_process(spread, tiny_model, 
     assert answered(spread(3), tmp_path, **settings) == expected
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_experts_go_on_as_in_one_process(spread, tiny_model, workers):
     own, asked = [(9, 8), (40, 41, 42), (90,), (7,) * 70], (True, True, False, True)
@@ -318,7 +319,7 @@ def test_messages_are_cut_below_what_ray_stores(monkeypatch, ray, spread, tiny_m
     assert max(map(len, ray.messages)) <= worker_messages.PART
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(15)
 @pytest.mark.parametrize("method", ["hold", "run", "more"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_part_that_is_lost_is_sent_again(monkeypatch, ray, spread, tiny_model, method, kind):
@@ -384,6 +385,7 @@ def test_what_an_expert_says_is_the_same_in_any_company(spread):
     assert _moved(spread(3), own) == []
 
 
+@pytest.mark.heavy
 def test_a_worker_that_computes_otherwise_would_be_seen(monkeypatch, ray, tiny_model):
     models = [tiny_model, build_tiny_model(seed=1), tiny_model]
     monkeypatch.setattr(worker_pool.WorkerPool, "check", lambda *arguments: None)

@@ -73,6 +73,7 @@ def told(found: LoadResult) -> list[tuple[object, ...]]:
     return [(one.text, one.unit, one.metadata, one.origin) for one in found.documents]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", MAILS)
 def test_a_mail_that_would_take_hours_changes_no_other(tmp_path: Path, name: str) -> None:
     raw, becomes = MAILS[name]

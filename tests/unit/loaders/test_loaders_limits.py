@@ -37,7 +37,7 @@ def write(path: Path, raw: bytes, packed: bool) -> Path:
     return path
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("large", [0, 3 * MIB])
 @pytest.mark.parametrize("share", [15, pytest.param(1, marks=pytest.mark.heavy)])
@@ -150,7 +150,7 @@ def test_a_record_that_is_too_large(tmp_path: Path, name: str, encoding: str) ->
     assert [item.reason for item in found.report.skipped] == [TOO_LARGE]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.heavy
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_quoted_field_over_many_lines(tmp_path: Path, closed: bool) -> None:
     """Closed, it is one row that is too large, and no line of it is one; else it costs its line."""
@@ -215,7 +215,7 @@ def bomb(path: Path, name: str) -> None:
     assert path.stat().st_size < 600_000
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory in /proc")
 @pytest.mark.parametrize(
     ("name", "limit", "most"),

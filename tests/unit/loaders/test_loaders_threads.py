@@ -260,6 +260,7 @@ def test_the_others_are_as_if_the_withheld_were_not_there(
     assert Counter(found[order[at]] for at in tying_many([found[o] for o in order])) == told
 
 
+@pytest.mark.heavy
 @settings(max_examples=200, derandomize=True, deadline=None)
 @given(messages, st.data())
 def test_taking_a_thread_away_leaves_the_others(

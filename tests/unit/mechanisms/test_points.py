@@ -172,6 +172,7 @@ def test_a_noisy_mean_becomes_a_distribution():
     assert (nothing / GRID).tolist() == [0.5, 0.5]
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
 def test_radii_come_out_with_their_chances():
     own = torch.tensor([[GRID, 0], [GRID // 2, GRID // 2], [0, GRID]])

@@ -58,7 +58,7 @@ def views_of(method, labels: int = 4):
     }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @EACH
 def test_a_distribution_is_one_and_draws_follow_it(name):
     method = make(name)

@@ -65,6 +65,7 @@ def test_shots_of_public_spans(model, films, tmp_path):
     assert set(real.items) <= set(films.pool)
 
 
+@pytest.mark.heavy
 def test_a_run_has_accuracy_and_no_prior(model, films, tmp_path):
     settings = synthetic_examples.settings_for(films, model, 0.5, **GIVEN)
     rows = arms(["few-shot"], [2.0])

@@ -57,6 +57,7 @@ def naive(model, task, context, query, text_tokens=16):
     return rows.score(labels).public
 
 
+@pytest.mark.heavy
 def test_shared_rows_equal_prompts_read_one_by_one(tiny_model, task, tmp_path):
     wanted = [*WANTED, (Subsampled(6, 0.5), 4), (LeaveOneOut(), 4)]
     wanted.append((ContentFree(OneEach()), 2))
@@ -112,6 +113,7 @@ def test_contexts_are_nested_and_differ_between_seeds(task):
     assert len({queries_of(task, seed, 3, "accuracy") for seed in range(8)}) > 4
 
 
+@pytest.mark.heavy
 def test_a_killed_run_goes_on_and_ends_like_an_uninterrupted_one(tiny_model, task, tmp_path):
     whole = run(tiny_model, task, tmp_path / "whole")
 

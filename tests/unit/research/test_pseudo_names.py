@@ -90,6 +90,7 @@ def test_a_seed_draws_classes_a_context_and_a_query(task):
     assert len(seen) > 20
 
 
+@pytest.mark.heavy
 def test_every_arm_has_a_line_with_its_interval(go):
     told = []
     report = go(epsilons=(1.0, 8.0), on_progress=lambda *at: told.append(at))

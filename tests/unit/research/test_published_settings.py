@@ -58,6 +58,7 @@ def test_constants_are_those_of_the_paper_at_each_epsilon(run):
     assert own == list(table.rows[f"ε={run.claimed:g}"])
 
 
+@pytest.mark.heavy
 def test_few_shot_costs_what_the_table_says():
     for run in FEW_SHOT:
         found = run.epsilon()
@@ -72,6 +73,7 @@ def test_a_label_that_may_change_costs_two_pools():
     assert found == pytest.approx(LABELS_CHANGE, abs=0.0075)
 
 
+@pytest.mark.heavy
 def test_adaptive_costs_what_the_table_says():
     for run in ADAPTIVE:
         fresh, one_sample = run.epsilon(), run.epsilon_of_one_sample()

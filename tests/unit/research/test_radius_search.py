@@ -73,6 +73,7 @@ def test_published_noise_tells_them_apart_with_40_experts_alone(task, experts, c
     assert found == pytest.approx(told, abs=0.006)
 
 
+@pytest.mark.heavy
 def test_a_search_without_noise_does_tell_them_apart():
     """The plant: what is found above is the noise's doing, not the table's."""
     quiet = adaptive(1.0)
@@ -88,6 +89,7 @@ def test_the_radius_without_noise():
     assert radius_without_noise(own, 4) == pytest.approx(LARGEST)
 
 
+@pytest.mark.heavy
 def test_every_token_of_every_text_is_seen(task):
     model = build_tiny_model()
     given = {

@@ -120,6 +120,7 @@ def test_a_budget_for_many_answers_is_shown_for_fewer_and_as_it_is_spent(run):
     assert json.loads(json.dumps(report.summary()))["spent"][0]["answers"] == 1
 
 
+@pytest.mark.heavy
 def test_methods_with_experts_are_compared_over_rates(run):
     methods = [make("votes-gaussian", rate=0.5, group_size=2), make("votes", rate=0.5)]
     report = build_report(

@@ -111,6 +111,7 @@ def test_a_price_above_epsilon_is_said_before_anything_is_written(task, model, t
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.heavy
 def test_the_shots_of_data_free_texts_read_nothing(run, monkeypatch):
     read = []
     right = synthetic_shots.synthesise_examples

@@ -84,6 +84,7 @@ def test_written_shots_stand_in_the_table_of_the_others(folder):
     assert json.loads(json.dumps(found.summary()))["methods"][-1]["epsilon"] == 2.0
 
 
+@pytest.mark.heavy
 def test_accuracy_and_charge_are_those_of_the_synthesis_itself(folder):
     alone = {
         (line.arm, line.epsilon): line for line in read_report(folder / written_shots.FOLDER).lines
@@ -111,6 +112,7 @@ def test_both_are_asked_the_same_queries(folder, task, model, monkeypatch):
     assert all(queries in mine for queries in asked)
 
 
+@pytest.mark.heavy
 def test_a_sweep_has_the_epsilons_that_were_written(folder, model, task):
     write(model, task, folder, budget=Budget(1.0, 1e-2))
     swept = report(folder, epsilons=(1.0, 2.0, 4.0)).by_epsilon

@@ -101,6 +101,7 @@ def test_a_planted_fault_is_seen(serve, sizes, patient, monkeypatch):
     assert max(sizes) > 1
 
 
+@pytest.mark.heavy
 def test_who_hangs_up_gets_the_rest_back_and_leaves_the_others_as_they_are(
     serve, sizes, patient, monkeypatch
 ):

@@ -106,7 +106,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     return calls
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.heavy
 def test_it_finds_what_an_exact_scan_of_everything_finds(corpus: ChromaCollection) -> None:
     vectors = HashingEmbedder().embed([record.text for record in corpus.records()])
     whole = Snapshot(corpus.records(), vectors)
@@ -117,7 +117,7 @@ def test_it_finds_what_an_exact_scan_of_everything_finds(corpus: ChromaCollectio
     assert seen(corpus, {"odd": 1}) == {}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.heavy
 def test_many_questions_at_once_read_it_once(
     corpus: ChromaCollection, address: str, reads: list[None]
 ) -> None:
@@ -141,6 +141,7 @@ def test_many_questions_at_once_read_it_once(
     other.close()
 
 
+@pytest.mark.one_in(2)
 def test_the_owner_alone_puts_the_unit_on_record(corpus: ChromaCollection, address: str) -> None:
     plain = address.partition("?")[0]
     assert not corpus.adopted
@@ -161,6 +162,7 @@ def test_the_owner_alone_puts_the_unit_on_record(corpus: ChromaCollection, addre
     assert adopt(plain, "document") == "document"
 
 
+@pytest.mark.one_in(2)
 def test_the_unit_that_was_paid_for_is_the_one_on_record(address: str, tmp_path: Path) -> None:
     """In whatever order the two are written, by whatever ledger: none keeps all answers out."""
     plain = address.partition("?")[0]

@@ -84,7 +84,7 @@ GIVEN = [
 """Constants, and a public radius."""
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("constants", "radius"), GIVEN)
 @pytest.mark.parametrize("others", [(), (0.0, 0.1, 0.4)])
 def test_an_arrival_moves_a_token_within_the_charge(others, constants, radius):

@@ -314,6 +314,7 @@ def test_a_forked_child_asks_by_itself(serve):
     assert model._completions.public(prompts) == expected
 
 
+@pytest.mark.heavy
 def test_no_more_than_a_public_number_of_requests_is_in_flight(serve):
     fake, model = serve()
     here, most, lock = itertools.count(1), [0], threading.Lock()

@@ -36,6 +36,7 @@ def test_it_follows_the_protocols(serve):
     assert "127.0.0.1" in repr(model)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("bias", [0.0, 2.0])
 @pytest.mark.parametrize("kind", ["vllm", "llama"])
 def test_experts_show_twenty_and_the_public_row_all_that_there_is(tiny_model, serve, kind, bias):
@@ -59,6 +60,7 @@ def whole(monkeypatch):
     )
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("whole")
 @pytest.mark.parametrize("bias", [0.0, 1.0])
 def test_tokens_blocks_and_forgotten_ones(tiny_model, serve, bias):
@@ -73,6 +75,7 @@ def test_tokens_blocks_and_forgotten_ones(tiny_model, serve, bias):
     assert near(here.extend((8,)), there.extend((8,)))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("kind", "most", "bias", "names"),
     [

@@ -264,6 +264,7 @@ def test_open_ai_like_reads(fake):
     assert fake.prompts[0] == PUBLIC_PROMPT
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("status", [429, 500, "reset"])
 def test_trouble_of_open_ai_like_passes_or_is_that_of_one_prompt_or_of_all(fake, status):
