@@ -161,7 +161,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
             if rest and not self._held:
                 yield rest
             self._end(stopped, whole=not self._unavailable)
-            if self._held:
+            if self._held or not self._released.strip():  # who reads pieces alone reads it too
                 yield self.answer.text
         finally:
             self._release()

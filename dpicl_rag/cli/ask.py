@@ -25,7 +25,7 @@ from dpicl_rag.cli.tally import ask_units, print_plan_of_numbers
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.requests import Kind, Request
-from dpicl_rag.results import cost_of
+from dpicl_rag.results import UNSUPPORTED, cost_of
 
 if TYPE_CHECKING:
     from dpicl_rag.answering.plan import Plan
@@ -51,7 +51,11 @@ _CHOSEN: Mapping[Kind, str] = {
 _SMALL_TALK = (
     "small talk: the language model replies by itself, no document is asked, and it is free"
 )
-_UNSUPPORTED = "not supported by the documents: what the model says by itself"
+_UNSUPPORTED = "not supported by the documents: what the model says by itself. "
+
+_UNLIMITED = (
+    "no budget is set, so nothing bounds all answers together; dpicl-rag budget set sets one"
+)
 
 
 @console.reported(_RELEASED)
@@ -157,6 +161,7 @@ def ask(
         answer = stream.answer
         asked = Request.of("answer", question=answer.question)
         cost = llm.plan(search, asked) if answer.supported is False else None
+        unlimited = not answering.no_ledger and llm.budget_left() is None
     if as_json:
         console.write_json(_answer_as_dict(answer))
     else:
@@ -165,11 +170,14 @@ def ask(
             console.stdout().print(released, style="dim", soft_wrap=True)
         _print_grounds(answer)
         if cost is not None:
-            line = f"{_UNSUPPORTED}. {_what_would_help(cost)}"
+            own = "" if answer.text == UNSUPPORTED else _UNSUPPORTED
+            line = f"{own}{_what_would_help(cost)}"
             console.stdout().print(line, style="yellow", soft_wrap=True)
         if not answer.from_memory:
             stopped = f"; {answer.tokens} tokens, stopped by {answer.stopped_by}"
             print_spent(answer, stopped, recorded=not answering.no_ledger)
+            if unlimited:
+                console.show(_UNLIMITED, style="dim")
     if answer.stopped_by == "unavailable":
         raise EngineUnavailableError
 

@@ -58,6 +58,16 @@ def test_the_second_example_answers_from_a_mailbox(tmp_path, monkeypatch, capsys
     names["corpus"].close()
 
 
+@pytest.mark.heavy
+@pytest.mark.usefixtures("default_model")
+@pytest.mark.parametrize("name", ["langchain_dpicl_rag", "llama_index_dpicl_rag"])
+def test_the_example_of_an_adapter_answers(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    [example] = examples((ROOT / "integrations" / name / "README.md").read_text("utf-8"))
+    exec(example, {})
+    assert "Kelp Street" in capsys.readouterr().out
+
+
 def test_every_example_is_python():
     for example in examples(TEXT):
         compile(example, "README.md", "exec")

@@ -5,7 +5,7 @@ import pytest
 
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.results import PrivateAnswer
+from dpicl_rag.results import UNSUPPORTED, PrivateAnswer
 
 
 class Bytes:
@@ -28,7 +28,7 @@ def stream(text, *, stop=(), max_tokens=100, start="", stopped=None, ending=b"")
         start=start,
         close=lambda: closed.append(True),
         finish=lambda text, tokens, why, whole: PrivateAnswer(
-            text, 1.0, 1e-5, 0.1, tokens, why, "default"
+            text or UNSUPPORTED, 1.0, 1e-5, 0.1, tokens, why, "default"
         ),
     )
 
@@ -39,6 +39,12 @@ def test_the_pieces_add_up_to_the_answer():
     assert pieces.answer.text == "It is nine."
     assert pieces.answer.tokens == 12
     assert pieces.answer.stopped_by == "end"
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_so_they_do_where_nothing_was_said(text):
+    with stream(text, ending=b"\0") as pieces:
+        assert "".join(pieces).strip() == pieces.answer.text == UNSUPPORTED
 
 
 def test_public_words_come_first():

@@ -19,6 +19,7 @@ from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.language_models.transformers_rows import TransformersRows
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.results import UNSUPPORTED
 from dpicl_rag.retrieval import (
     NoisyThreshold,
     NoisyTopK,
@@ -78,12 +79,22 @@ def test_an_answer_is_shown_whole_and_ends_with_what_it_spent(cli, mail, monkeyp
     assert result.exit_code == 0
     (stream,) = streams
     assert stream.answer.supported is False
-    shown, line, spent = result.stdout.rstrip("\n").rsplit("\n", 2)
-    assert line.startswith("not supported by the documents")
+    shown, line, spent, unlimited = result.stdout.rstrip("\n").rsplit("\n", 3)
+    assert line.startswith("not supported by the documents: what the model says by itself. For an")
     assert re.search(r"at epsilon 1 about \d+ units must state the same: ask for one fact", line)
     assert shown.strip() == room.console.printable(stream.answer.text).strip()
     assert spent.startswith("spent: epsilon 1, delta 1e-05, rho 0.0")
     assert spent.endswith(f"{stream.answer.tokens} tokens, stopped by {stream.answer.stopped_by}")
+    assert unlimited.startswith("no budget is set, so nothing bounds all answers together")
+
+
+def test_an_answer_without_a_word_says_that_documents_do_not_say(cli, mail):
+    assert cli("budget", "set", "--corpus", mail, "--epsilon", "20").exit_code == 0
+    result = cli("ask", "Who was it?", "--corpus", mail, "--epsilon", "1", "--quiet")
+    said, helps, spent = result.stdout.rstrip("\n").split("\n")
+    assert said == UNSUPPORTED
+    assert helps.startswith("For an answer at epsilon 1 about ")
+    assert spent.startswith("spent: ")  # and no word of a budget, which is set
 
 
 def test_pieces_are_printed_as_they_come_after_the_prefix(cli, mail, monkeypatch, endless):
