@@ -99,7 +99,7 @@ def _kept_rows() -> Iterator[Finding]:
     files = folder.iterdir() if folder.is_dir() else ()
     said = sorted({file.read_text("utf-8", "replace") for file in files})
     for name, found, claim in (one.rpartition(": ") for one in said):
-        # Others are of sizes of products. How many there are may follow from documents' lengths.
+        # Others are of sizes of products, which tell nobody anything.
         if found:
             yield Finding(name, claim)
     remedy = "dpicl-rag doctor --probe tests the model as all is now"
