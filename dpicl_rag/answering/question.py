@@ -53,6 +53,12 @@ class Question:
         """Answers of those examples."""
         return " ".join(one.answer for one in self.shown_template.examples)
 
+    @property
+    def examples(self) -> str:
+        """All that those examples say. A model takes things from their documents, too."""
+        shown = self.shown_template.examples
+        return " ".join(f"{one.document} {one.question} {one.answer}" for one in shown)
+
     @cached_property
     def prompt(self) -> Prompt:
         """Text around a document."""

@@ -47,7 +47,9 @@ class VoteReader:
         form: Canonical form of an answer.
         bare: Log-probability to the bare model, which reads no document, of tokens behind others.
         stop: Strings that end an answer.
-        shown: Words of worked examples: who says nothing else has no vote.
+        shown: Words of the answers of worked examples: who says nothing else has no vote.
+        examples: All words of worked examples: what is of them alone, and not of the document, is
+            no vote.
         silent: Whether an expert says so itself where its document does not tell. Else only those
             have a vote whose document has words of the question.
     """
@@ -62,6 +64,7 @@ class VoteReader:
         stop: Sequence[str] = (),
         *,
         shown: Set[str] = frozenset(),
+        examples: Set[str] = frozenset(),
         silent: bool = False,
     ) -> None:
         self.end = sentence_end_of(tokenizer)
@@ -70,6 +73,7 @@ class VoteReader:
         self._keys = answer_keys(question)
         self._about = {content_words(one) for one in (question, asking_part(question))}
         self._shown = shown
+        self._examples = examples
         self._silent = silent
         self._documents = [_Document.of(own, self._keys) for own in passages]
         self._form = form
@@ -115,7 +119,7 @@ class VoteReader:
         vote = vote_for(sentence, self._question, self._form, by_parts=self._silent)
         if vote is not None and vote.words and vote.words <= self._shown:
             return None  # a worked example, not the document
-        if vote is None or (vote := document.carries(vote, self._shown)) is None:
+        if vote is None or (vote := document.carries(vote, self._examples)) is None:
             return None
         if self._silent:
             return vote  # who makes things up would not have been silent
@@ -171,7 +175,7 @@ class _Document:
         except Exception:
             return _Document("", frozenset(), frozenset(), False, keys)
 
-    def carries(self, vote: SentenceVote, shown: Set[str]) -> SentenceVote | None:
+    def carries(self, vote: SentenceVote, examples: Set[str]) -> SentenceVote | None:
         """The part of a vote that it states, and that is no copy of what experts were shown."""
         try:
             if not vote.of_kind:
@@ -179,16 +183,18 @@ class _Document:
             states = self.keys.states(self.text)
             stated = vote.within(
                 self.words,
-                lambda key: states(key) and not self._signs(key) and not self._copied(key, shown),
+                lambda key: (
+                    states(key) and not self._signs(key) and not self._copied(key, examples)
+                ),
             )
             return None if stated is None else replace(stated, keys=stated.keys[: self.keys.most])
         except Exception:
             return None  # one unit's words
 
-    def _copied(self, key: str, shown: Set[str]) -> bool:
+    def _copied(self, key: str, examples: Set[str]) -> bool:
         """True of words of a worked example, which a document in another language may not have."""
         words = content_words(key)
-        copied = bool(words) and words <= shown and not words <= self.words
+        copied = bool(words) and words <= examples and not words <= self.words
         return copied and not self.keys.by_value
 
     def _signs(self, key: str) -> bool:
@@ -210,6 +216,7 @@ def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteRe
         bare.log_prob,
         config.stop,
         shown=content_words(question.shown),
+        examples=content_words(question.examples),
         silent=question.silent,
     )
 
@@ -279,12 +286,12 @@ def votes_of_notes(
         notes: One a unit at most.
         passages: What the reader was given of each unit.
     """
-    keys, shown = answer_keys(question.text), content_words(question.shown)
+    keys, examples = answer_keys(question.text), content_words(question.examples)
 
     def vote(note: Sequence[str], own: Sequence[str]) -> SentenceVote | None:
         said = first_sentence(note[0]) if note else ""
         found = vote_for(said, question.text, question.form, by_parts=True)
-        return None if found is None else _Document.of(own, keys).carries(found, shown)
+        return None if found is None else _Document.of(own, keys).carries(found, examples)
 
     return [vote(note, own) for note, own in zip(notes, passages, strict=True)]
 

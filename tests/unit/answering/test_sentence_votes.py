@@ -3,8 +3,11 @@
 import pytest
 import torch
 
+from dpicl_rag import PromptTemplate
 from dpicl_rag.answering.canonical_form import canonical_form
-from dpicl_rag.answering.sentence_votes import VoteReader, naming
+from dpicl_rag.answering.question import Question
+from dpicl_rag.answering.sentence_votes import VoteReader, naming, vote_reader, votes_of_notes
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.sentence_end import Continuation
 
 END = 0
@@ -214,11 +217,28 @@ def test_a_thing_of_a_worked_example_is_no_vote(document, keys):
         [[document]],
         canonical_form,
         lambda before, tokens: 0.0,
-        shown=frozenset({"piano", "stool"}),
+        examples=frozenset({"piano", "stool"}),
         silent=True,
     )
     [found] = made.votes((), [said("Piano Stool and Pottery.")])
     assert sorted(found.keys) == keys
+
+
+@pytest.mark.parametrize("thing", ["Piano stool", "Choir", "Moss", "Kite"])
+@pytest.mark.parametrize("reads", ["model", "reader"])
+def test_no_thing_of_an_example_that_is_shown_is_a_vote(thing, reads, tiny_model):
+    """Of their documents, too: a real model listed the subject of one for 21 units."""
+    text, document = "List the courses that people ask about.", "Die Kurse sind Yoga und Töpfern."
+    question = Question(text, PromptTemplate(), tiny_model, PrivacyConfig(), silent=True)
+    assert thing.casefold() in question.examples.casefold()
+    sentence = f"{thing} and pottery."
+    if reads == "reader":
+        [found] = votes_of_notes(question, [[sentence]], [[document]])
+    else:
+        made = vote_reader(question, [[document]])
+        ids = tuple(tiny_model.tokenizer.encode(sentence))
+        [found] = made.votes((), [Continuation(ids, (0.0,) * len(ids))])
+    assert found.keys == ("pottery",)
 
 
 def test_nothing_private_is_shown():
