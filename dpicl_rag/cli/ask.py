@@ -15,8 +15,8 @@ from dpicl_rag.cli.asking import (
     asked_model,
     opened_corpus,
     planning_model,
+    print_booked,
     print_plan,
-    print_spent,
     tell_calls,
     tell_toy,
 )
@@ -52,10 +52,6 @@ _SMALL_TALK = (
     "small talk: the language model replies by itself, no document is asked, and it is free"
 )
 _UNSUPPORTED = "not supported by the documents: what the model says by itself. "
-
-_UNLIMITED = (
-    "no budget is set, so nothing bounds all answers together; dpicl-rag budget set sets one"
-)
 
 
 @console.reported(_RELEASED)
@@ -143,7 +139,7 @@ def ask(
             if as_json:
                 console.write_json(_answer_as_dict(reply))
             else:
-                console.stdout().print(console.printable(reply.text), soft_wrap=True)
+                console.show(reply.text)
             return
         model = asked_model(opened, source, config, answering, quiet, bundle=bundle)
         llm = stack.enter_context(model)
@@ -161,25 +157,25 @@ def ask(
         answer = stream.answer
         asked = Request.of("answer", question=answer.question)
         cost = llm.plan(search, asked) if answer.supported is False else None
-        unlimited = not answering.no_ledger and llm.budget_left() is None
-    if as_json:
-        console.write_json(_answer_as_dict(answer))
-    else:
-        if answer.released is not None:
-            released = f"released: {console.printable(answer.released)}"
-            console.stdout().print(released, style="dim", soft_wrap=True)
-        _print_grounds(answer)
-        if cost is not None:
-            own = "" if answer.text == UNSUPPORTED else _UNSUPPORTED
-            line = f"{own}{_what_would_help(cost)}"
-            console.stdout().print(line, style="yellow", soft_wrap=True)
-        if not answer.from_memory:
-            stopped = f"; {answer.tokens} tokens, stopped by {answer.stopped_by}"
-            print_spent(answer, stopped, recorded=not answering.no_ledger)
-            if unlimited:
-                console.show(_UNLIMITED, style="dim")
+        if as_json:
+            console.write_json(_answer_as_dict(answer))
+        else:
+            _print_answer(answer, cost)
+            if not answer.from_memory:
+                end = f"; {answer.tokens} tokens, stopped by {answer.stopped_by}"
+                print_booked(answer, llm, answering, end)
     if answer.stopped_by == "unavailable":
         raise EngineUnavailableError
+
+
+def _print_answer(answer: PrivateAnswer, cost: Plan[Any] | None) -> None:
+    """What stands below the text of an answer: where it is from, and what would help."""
+    if answer.released is not None:
+        console.show(f"released: {answer.released}", style="dim")
+    _print_grounds(answer)
+    if cost is not None:
+        own = "" if answer.text == UNSUPPORTED else _UNSUPPORTED
+        console.show(f"{own}{_what_would_help(cost)}", style="yellow")
 
 
 def _answer_as_dict(answer: PrivateAnswer) -> dict[str, Any]:
@@ -303,12 +299,12 @@ def _ask_synthetic(
         free = {"epsilon": 0.0, "delta": 0.0, "rho": 0.0}
         console.write_json({"answer": text, **free, "synthetic": dict(cost)})
         return
-    console.stdout().print(console.printable(text), soft_wrap=True)
+    console.show(text)
     line = (
         f"from synthetic records, written once for epsilon {cost['epsilon']:g}, delta "
         f"{cost['delta']:g}: an ordinary answer, at no cost"
     )
-    console.stdout().print(line, style="dim", soft_wrap=True)
+    console.show(line, style="dim")
 
 
 def _print_published(question: str, item: PublishedItem, bundle: Bundle, *, as_json: bool) -> None:
@@ -319,10 +315,10 @@ def _print_published(question: str, item: PublishedItem, bundle: Bundle, *, as_j
         end = {"by": "published", "supported": item.supported, "published": bundle.published}
         console.write_json({"answer": item.text, **free, **end, **found})
         return
-    console.stdout().print(console.printable(item.text), soft_wrap=True)
+    console.show(item.text)
     asked = "" if item.asked == question else f", where it was asked as: {item.asked}"
     line = f"published on {bundle.published}{asked}; it costs nothing; --fresh asks the documents"
-    console.stdout().print(console.printable(line), style="dim", soft_wrap=True)
+    console.show(line, style="dim")
 
 
 def _print_grounds(answer: PrivateAnswer) -> None:
@@ -337,7 +333,7 @@ def _print_grounds(answer: PrivateAnswer) -> None:
         line = f"informed by {answer.recalled} {texts}, such as earlier answers, at no cost"
     else:
         return
-    console.stdout().print(line, style="dim", soft_wrap=True)
+    console.show(line, style="dim")
 
 
 def _drain(stream: PrivateStream, bar: console.Bar, prefix: str, *, silent: bool) -> None:

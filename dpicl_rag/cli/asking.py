@@ -24,6 +24,9 @@ TOY = (
     "toy model: the default is for trying the library; for real use give --model small, medium or "
     "large, or a model of your own"
 )
+_UNLIMITED = (
+    "no budget is set, so nothing bounds all answers together; dpicl-rag budget set sets one"
+)
 _SENT = "each unit that is found is sent to the reader in a call of its own"
 
 
@@ -178,6 +181,15 @@ def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
     spent = f"spent: epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.4g}"
     note = "" if recorded else " (not recorded)"
     console.show(f"{spent}{note}{end}", style="dim")
+
+
+def print_booked(
+    answer: Paid, llm: PrivateContextLLM, paying: option_groups.Paying, end: str = ""
+) -> None:
+    """What a result cost, and where no budget bounds it; while the ledger is open."""
+    print_spent(answer, end, recorded=not paying.no_ledger)
+    if not paying.no_ledger and llm.budget_left() is None:
+        console.show(_UNLIMITED, style="dim")
 
 
 def print_plan(

@@ -10,7 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options, synthesise
-from dpicl_rag.cli.asking import asked_model, opened_corpus, print_plan, print_spent, tell_calls
+from dpicl_rag.cli.asking import (
+    asked_model,
+    opened_corpus,
+    print_booked,
+    print_plan,
+    print_spent,
+    tell_calls,
+)
 from dpicl_rag.configuration import ImageMethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.results import cost_of
@@ -60,13 +67,13 @@ def classify(
         llm = stack.enter_context(asked_model(opened, source, config, answering, quiet))
         if answering.reader is not None:
             tell_calls(search.aim, config.max_calls)
-        bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-        chosen = llm.classify(question, search, label or (), on_progress=bar.update, **choosing)
-    if as_json:
-        console.write_json({"label": chosen.label, **cost_of(chosen)})
-        return
-    console.show(chosen.label)
-    print_spent(chosen, recorded=not answering.no_ledger)
+        with console.Bar("Reading the documents", quiet=quiet) as bar:
+            chosen = llm.classify(question, search, label or (), on_progress=bar.update, **choosing)
+        if as_json:
+            console.write_json({"label": chosen.label, **cost_of(chosen)})
+            return
+        console.show(chosen.label)
+        print_booked(chosen, llm, answering)
 
 
 def _by_head(
@@ -92,8 +99,8 @@ def _by_head(
     if as_json:
         console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
-    console.stdout().print(console.printable(chosen.label), soft_wrap=True)
-    console.stdout().print(line, style="dim", soft_wrap=True)
+    console.show(chosen.label)
+    console.show(line, style="dim")
 
 
 @synthesise.app.command("labels")

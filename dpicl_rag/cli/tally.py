@@ -15,7 +15,7 @@ from dpicl_rag.cli.asking import (
     asked_model,
     opened_corpus,
     planning_model,
-    print_spent,
+    print_booked,
     tell_calls,
 )
 from dpicl_rag.configuration import PrivacyConfig
@@ -189,22 +189,22 @@ def ask_units(
         llm = stack.enter_context(model)
         found: Any
         if by_vectors:
-            stack.enter_context(console.status("Counting", quiet=quiet))
-            found = llm.run(request, documents)
+            with console.status("Counting", quiet=quiet):
+                found = llm.run(request, documents)
         else:
             if llm.reader is not None:
                 tell_calls(None, llm.config.max_calls)
-            bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-            found = llm.run(request, documents, on_progress=bar.update)
-    if as_json:
-        console.write_json({**(kind or {}), **found.as_dict()})
-        return
-    _print_numbers(found)
-    if found.from_memory:
-        note = "from memory: counted before, so it costs nothing; --fresh counts again"
-        console.show(note, style="dim")
-    else:
-        print_spent(found, recorded=not paying.no_ledger)
+            with console.Bar("Reading the documents", quiet=quiet) as bar:
+                found = llm.run(request, documents, on_progress=bar.update)
+        if as_json:
+            console.write_json({**(kind or {}), **found.as_dict()})
+            return
+        _print_numbers(found)
+        if found.from_memory:
+            note = "from memory: counted before, so it costs nothing; --fresh counts again"
+            console.show(note, style="dim")
+        else:
+            print_booked(found, llm, paying)
 
 
 def _print_numbers(found: Numbers) -> None:

@@ -250,9 +250,10 @@ def test_classify_prints_the_label_and_what_it_spent(cli, mail):
     words = ("--label", "yes", "--label", "no", "--epsilon", "2", "--threshold", "0.5")
     result = cli("classify", "Is there a code?", "--corpus", mail, *words)
     assert result.exit_code == 0
-    label, spent = result.stdout.splitlines()
+    label, spent, unlimited = result.stdout.splitlines()
     assert label in {"yes", "no"}
     assert spent == f"spent: epsilon 2, delta 0, rho {bounded_range_to_rho(2.0):.4g}"
+    assert unlimited.startswith("no budget is set")
 
 
 def test_classify_json(cli, mail):

@@ -13,10 +13,11 @@ ONE = {"epsilon": 1.0, "delta": 1e-5, "rho": pytest.approx(epsilon_to_rho(1.0, 1
 def test_a_count_is_one_sentence_and_what_it_spent(cli, mail):
     result = cli("count", "Is it about a code?", "--corpus", mail)
     assert result.exit_code == 0
-    said, spent = result.stdout.splitlines()
+    said, spent, unlimited = result.stdout.splitlines()
     assert said.startswith("About ")
     assert said.endswith("95 in 100 that say no.")
     assert spent.startswith("spent: epsilon 8, delta 1e-05, rho 1.2")
+    assert unlimited.startswith("no budget is set")
 
 
 def test_json_is_one_object(cli, mail):
@@ -33,7 +34,7 @@ def test_a_tally_has_a_bar_for_each_label(cli, mail):
     result = cli("tally", "what about?", "--corpus", mail, *LABELS)
     assert result.exit_code == 0
     said = [line.split()[0] for line in result.stdout.splitlines()]
-    assert sorted(said) == ["Ranges", "spent:", "travel", "work"]  # what intervals hold is said
+    assert sorted(said) == ["Ranges", "no", "spent:", "travel", "work"]  # no budget is set
     assert "\u2588" in result.stdout
 
 
@@ -125,7 +126,7 @@ def test_units_far_from_the_question_are_left_out_if_asked(cli, mail):
 def test_a_survey_has_a_bar_for_each_theme_and_says_how_small_it_sees(cli, mail):
     result = cli("survey", "--corpus", mail)
     assert result.exit_code == 0
-    bars, note, spent = result.stdout.splitlines()[-3:]
+    bars, note, spent, _ = result.stdout.splitlines()[-4:]
     assert bars.startswith("others")
     assert note.startswith("themes of fewer than about ")
     assert spent.startswith("spent: epsilon 8, delta 1e-05, rho 1.2")
