@@ -14,6 +14,9 @@ Before that it prints how many units must say the same for each kind of question
 alone: of a model that can be silent, which counts keys, and of others, which count sentences first.
 ``--plans`` prints nothing else and needs neither data nor model.
 
+``--model FOLDER`` asks another model. One that can be silent, by its rehearsal, names the disease
+by itself and its keys are counted as such a model's are: P is then the share of ``--draws`` noises.
+
 ``--notes`` prices one-line notes that state the disease in place of the records: what a perfect
 reader would hand over, each in one of seven phrasings (``benchmarks.stated_notes``).
 """
@@ -37,6 +40,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.key_odds import key_odds, votes_for_keys
 from benchmarks.quality import DATA, STOP, TEMPLATE, compose, names, read_records
 from benchmarks.reader_tasks import disease_of
 from benchmarks.release_odds import odds
@@ -60,6 +64,7 @@ from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.mechanisms.utilities import Utility
 from dpicl_rag.prompts import Prompt
+from dpicl_rag.rehearsal import rehearsal_of
 from dpicl_rag.retrieval.base import NoisyCount
 
 DELTA = 1e-5
@@ -469,6 +474,29 @@ def agreed(
     return cells
 
 
+def price_keys(
+    model: TransformersModel, case: Case, documents: Sequence[int], draws: int, seed: int
+) -> tuple[list[Cell], list[SentenceVote | None]]:
+    """Of one disease and a model that can be silent: by number of documents; and who votes."""
+    votes = votes_for_keys(model, case.question, case.documents)
+    keys, cells = answer_keys(case.question).most, []
+    for name, booked in WAYS:
+        for epsilon in EPSILONS:
+            plan = agreement_plan(epsilon, booked, case.question)
+            for n in documents:
+                good, _, rho = key_odds(
+                    plan,
+                    model.tokenizer,
+                    keys,
+                    votes[:n],
+                    lambda key: names(key, case.disease),
+                    draws,
+                    seed,
+                )
+                cells.append(Cell(name, case.disease, epsilon, n, good, rho))
+    return cells, votes
+
+
 def price_notes(
     reader: Reader, case: Case, documents: Sequence[int], seed: int
 ) -> tuple[list[Cell], dict[str, list[int]]]:
@@ -583,6 +611,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of questions and records")
     parser.add_argument("--plans", action="store_true", help="print what plans say, and end")
     parser.add_argument("--notes", action="store_true", help="price notes in the records' place")
+    parser.add_argument("--model", help="folder or name; the packaged one if left out")
+    parser.add_argument("--draws", type=int, default=200, help="of noise, of a silent model")
     parser.add_argument("--out", type=Path, help="folder for the figures and a plot")
     options = parser.parse_args()
     options.documents = tuple(sorted({*options.documents, *MEMORY_DOCUMENTS}))
@@ -594,7 +624,9 @@ def main() -> int:
     if not DATA.is_dir():
         print("error: no benchmark data; set DPICL_RAG_DATA to its folder", file=sys.stderr)
         return 1
-    reader = Reader(default_model("float32"), options.copy_bias)
+    model = TransformersModel.load(options.model) if options.model else default_model("float32")
+    silent = rehearsal_of(model).knows_silence
+    reader = Reader(model, options.copy_bias)
     corpus = Corpus.create("medical", path=platformdirs.user_cache_path("dpicl-rag") / "benchmarks")
     texts = map(compose, read_records())
     corpus.add([Document(text, f"record-{i}") for i, text in enumerate(texts)])
@@ -604,7 +636,12 @@ def main() -> int:
     support: dict[str, list[int]] = {}
     for case in track(cases, "reading", console=Console(stderr=True)):
         memory: list[Cell] = []
-        if options.notes:
+        supporting: dict[str, list[int]] = {}
+        if silent:
+            need, votes = price_keys(model, case, options.documents, options.draws, options.seed)
+            said = [vote is not None and names(vote.short, case.disease) for vote in votes]
+            supporting = {"state the answer": list(map(int, said))}
+        elif options.notes:
             need, supporting = price_notes(reader, case, options.documents, options.seed)
         else:
             need, memory, supporting = price_all(reader, case, options.documents)
