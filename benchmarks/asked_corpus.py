@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.shared_reading import SharedModel
+from benchmarks.shared_reading import KeptWords, SharedModel
 from dpicl_rag import Corpus, PrivateContextLLM
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -118,6 +118,8 @@ def ask_all(
 ) -> list[Outcome]:
     """Ask what was not asked before; nothing is remembered from one question to the next.
 
+    What experts say is kept beside the outcomes, so that they read for one seed and epsilon alone.
+
     Args:
         corpus: Is asked.
         questions: To put.
@@ -130,7 +132,8 @@ def ask_all(
     lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
     outcomes = [Outcome(**json.loads(line)) for line in lines]
     known = {(o.question, o.epsilon, o.seed) for o in outcomes}
-    model = SharedModel(cached_model(options.model))
+    words = KeptWords(options.out / f"{model_name}-words.jsonl")
+    model = SharedModel(cached_model(options.model), words)
     with kept.open("a", encoding="utf-8") as file:
         for question in track(questions, "asking", console=Console(stderr=True)):
             model.forget()

@@ -42,21 +42,14 @@ from dpicl_rag import (
     load,
 )
 from dpicl_rag.accounting import Budget, epsilon_to_rho, strength_for
-from dpicl_rag.answering.experts import one_each
-from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.documents import group_by_unit
 from dpicl_rag.knowledge import AnswerMemory
-from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.retrieval import Search
 
 LIFETIME, DELTA = 8.0, 1e-5
 BEFORE = 0.5  # cosine of the demo on 2026-11-21
-WIDEST = 0.38  # below every threshold of every contender
 OVER = 3  # wrong answers in a row
-ALONE = 3  # contenders that read for themselves, when no more are left
 STOP = ("\n", ". ")
 ABOUT = 40  # threads about a fact, which InvisibleInk is told
 
@@ -229,7 +222,6 @@ class Race:
         self._corpus = corpus
         self._model = model
         self._folder = folder
-        self._widest = ThresholdRetriever(corpus, WIDEST)
         self._runners = {
             (contender.name, epsilon): (contender, self._make(contender, epsilon, seed))
             for contender in contenders
@@ -256,8 +248,6 @@ class Race:
                     if (who, one.number) not in done and not self.told[who].over(topic)
                 }
                 self._model.forget()
-                if len(asking) > ALONE:
-                    self._read(one.text)
                 for who, (contender, llm) in asking.items():
                     told = self.told[who]
                     answer = llm.answer(one.text, contender.documents(self._corpus))
@@ -275,19 +265,6 @@ class Race:
                     }
                     out.write(json.dumps(line) + "\n")
                     out.flush()
-
-    def _read(self, question: str) -> None:
-        """Read in one go what somebody may find."""
-        prompt = TEMPLATE.cut(self._model.tokenizer, question)
-        config = PrivacyConfig.create()
-        room = prompt.allowance(self._model, config.unit_tokens, MAX_TOKENS)
-        experts = one_each(group_by_unit(self._widest.retrieve(question)))
-        read(
-            copying(self._model, config.copy_bias),
-            prompt,
-            [self._model.digest(expert.passages, room) for expert in experts],
-            room=MAX_TOKENS,
-        )
 
     def _make(self, contender: Contender, epsilon: float, seed: int) -> PrivateContextLLM:
         name = re.sub(r"\W+", "-", f"{contender.name} {epsilon:g}")

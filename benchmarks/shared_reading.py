@@ -3,12 +3,18 @@
 A row is a function of its own unit, whatever stands beside it. So what a row says at one place of
 an answer is computed once, and given to every contender that gets there. Tokens may come in other
 pieces than a contender asked for, which moves last bits on some processors.
+
+What experts say by themselves is kept in a file, if there is one: another seed, another epsilon and
+another rule of counting read nothing anew. The file has what made-up documents say, in the clear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 
@@ -29,7 +35,6 @@ class _Group:
     places: dict[Input, int]
     read: Tokens = ()
     said: dict[Tokens, DenseStep] = field(default_factory=dict)
-    sentences: dict[tuple[Tokens, int, int], Continuation] = field(default_factory=dict)
 
     def after(self, path: Tokens) -> DenseStep:
         """What the rows predict after some tokens."""
@@ -41,24 +46,20 @@ class _Group:
             self.read = path
         return self.said[path]
 
-    def sentence(self, path: Tokens, most: int, place: int, asked: set[int]) -> Continuation:
-        """What one row goes on with by itself.
+    def sentences(self, path: Tokens, most: int, asked: set[int]) -> dict[int, Continuation]:
+        """What some rows go on with, each by itself.
 
         Args:
             path: Tokens that are read first.
             most: Tokens of a sentence.
-            place: The row.
-            asked: All rows that are asked for.
+            asked: The rows.
         """
-        if (path, most, place) not in self.sentences:
-            # From the question on: what it says is no news (`SentenceEnd.at`).
-            self.rows.rewind(len(self.read))
-            self.read = ()
-            mask = [other in asked for other in range(len(self.places))]
-            found = self.rows.continue_each(path, most, mask)
-            for other in asked:
-                self.sentences[path, most, other] = found[other]
-        return self.sentences[path, most, place]
+        # From the question on: what it says is no news (`SentenceEnd.at`).
+        self.rows.rewind(len(self.read))
+        self.read = ()
+        mask = [place in asked for place in range(len(self.places))]
+        found = self.rows.continue_each(path, most, mask)
+        return {place: found[place] for place in asked}
 
     def _rewind(self, path: Tokens) -> int:
         """How many tokens of a path are read already; others are forgotten."""
@@ -70,16 +71,49 @@ class _Group:
         return common
 
 
+class KeptWords:
+    """What experts said by themselves, by all that they read.
+
+    Args:
+        file: One JSON object a line; without one words are kept in memory alone.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._found: dict[str, Continuation] = {}
+        lines = file.read_text("utf-8").splitlines() if file and file.exists() else []
+        for one in map(json.loads, lines):
+            said = Continuation(*(tuple(one[name]) for name in ("tokens", "log_probs", "ends")))
+            self._found[one["read"]] = said
+
+    def get(self, read: str) -> Continuation | None:
+        """What was said to it."""
+        return self._found.get(read)
+
+    def keep(self, found: Mapping[str, Continuation]) -> None:
+        """Add what was said."""
+        self._found.update(found)
+        if self._file is None:
+            return
+        with self._file.open("a", encoding="utf-8") as lines:
+            for read, said in found.items():
+                one = {"tokens": said.tokens, "log_probs": said.log_probs, "ends": said.ends}
+                lines.write(json.dumps({"read": read, **one}) + "\n")
+
+
 class SharedModel(WrappedModel[TransformersModel]):
     """A model whose rows are read once for all who ask the same question.
 
     Args:
         model: Reads.
+        words: Kept when it forgets.
     """
 
-    def __init__(self, model: TransformersModel) -> None:
+    def __init__(self, model: TransformersModel, words: KeptWords | None = None) -> None:
         super().__init__(model)
         self._groups: dict[tuple[Tokens, int, bool], list[_Group]] = {}
+        self._words = words or KeptWords()
+        self._way = (0.0, False)
         self.speaks = True
 
     def forget(self) -> None:
@@ -88,9 +122,15 @@ class SharedModel(WrappedModel[TransformersModel]):
         for other in self._copies.values():
             other.forget()
 
+    def copying(self, bias: float, *, public: bool = False) -> SharedModel:
+        """See ``WrappedModel.copying``."""
+        found = super().copying(bias, public=public)
+        found._way = (bias, public)
+        return found
+
     def _wrapping(self, model: LanguageModel) -> SharedModel:
         assert isinstance(model, TransformersModel)
-        return SharedModel(model)
+        return SharedModel(model, self._words)
 
     def read(
         self,
@@ -100,10 +140,45 @@ class SharedModel(WrappedModel[TransformersModel]):
         room: int,
         on_progress: Progress | None = None,
     ) -> _SharedRows:
-        """See ``LanguageModel.read``."""
-        public, experts = inputs[0], inputs[1:]
-        ((alone, _),) = self._find(tuple(prefix), public, [public], room, public=True)
-        return _SharedRows(alone, self._find(tuple(prefix), public, experts, room, public=False))
+        """See ``LanguageModel.read``; nothing is read before what is not known is asked for."""
+        return _SharedRows(self, tuple(prefix), inputs, room)
+
+    def step(
+        self, prefix: Tokens, public: Input, experts: Sequence[Input], room: int, path: Tokens
+    ) -> DenseStep:
+        """What the public row and some experts predict after some tokens."""
+        ((alone, _),) = self._find(prefix, public, [public], room, public=True)
+        told = alone.after(path).public
+        found = self._find(prefix, public, experts, room, public=False)
+        rows = [group.after(path).experts[place] for group, place in found]
+        return DenseStep(told, torch.stack(rows) if rows else told.new_zeros(0, len(told)))
+
+    def sentences(
+        self,
+        prefix: Tokens,
+        public: Input,
+        experts: Sequence[Input],
+        room: int,
+        path: Tokens,
+        most: int,
+    ) -> list[Continuation]:
+        """What each of some experts goes on with after some tokens."""
+        given = self.fingerprint, self._way, prefix, path, most
+        reads = [hashlib.sha256(repr((*given, own)).encode()).hexdigest() for own in experts]
+        new = {
+            own: read
+            for own, read in zip(experts, reads, strict=True)
+            if self._words.get(read) is None
+        }
+        together: dict[int, tuple[_Group, dict[int, str]]] = {}
+        found = self._find(prefix, public, list(new), room, public=False)
+        for (group, place), read in zip(found, new.values(), strict=True):
+            together.setdefault(id(group), (group, {}))[1][place] = read
+        for group, places in together.values():
+            said = group.sentences(path, most, set(places))
+            self._words.keep({read: said[place] for place, read in places.items()})
+        kept = [self._words.get(read) for read in reads]
+        return [one for one in kept if one is not None]
 
     def _find(
         self, prefix: Tokens, beside: Input, inputs: Sequence[Input], room: int, *, public: bool
@@ -123,17 +198,20 @@ class SharedModel(WrappedModel[TransformersModel]):
 class _SharedRows:
     """The rows of one contender: see ``BlockRows``."""
 
-    def __init__(self, public: _Group, experts: Sequence[tuple[_Group, int]]) -> None:
-        self._public = public
-        self._experts = experts
+    def __init__(
+        self, model: SharedModel, prefix: Tokens, inputs: Sequence[Input], room: int
+    ) -> None:
+        self._model = model
+        self._prefix = prefix
+        self._public, self._experts = inputs[0], list(inputs[1:])
+        self._room = room
         self._path: Tokens = ()
 
     def extend(self, token_ids: Sequence[int]) -> Step:
         """See ``Rows.extend``."""
         self._path = (*self._path, *token_ids)
-        public = self._public.after(self._path).public
-        rows = [group.after(self._path).experts[place] for group, place in self._experts]
-        return DenseStep(public, torch.stack(rows) if rows else public.new_zeros(0, len(public)))
+        given = self._prefix, self._public, self._experts, self._room
+        return self._model.step(*given, self._path)
 
     def extend_each(self, token_ids: Sequence[int], keep: int) -> list[Step]:
         """See ``BlockRows.extend_each``."""
@@ -146,14 +224,10 @@ class _SharedRows:
     ) -> list[Continuation]:
         """See ``SpeakingRows.continue_each``."""
         path = (*self._path, *token_ids)
-        together: dict[int, set[int]] = {}
-        for (group, place), one in zip(self._experts, asked, strict=True):
-            if one:
-                together.setdefault(id(group), set()).add(place)
-        return [
-            group.sentence(path, most, place, together[id(group)]) if one else Continuation((), ())
-            for (group, place), one in zip(self._experts, asked, strict=True)
-        ]
+        some = [own for own, one in zip(self._experts, asked, strict=True) if one]
+        given = self._prefix, self._public, some, self._room
+        said = iter(self._model.sentences(*given, path, most))
+        return [next(said) if one else Continuation((), ()) for one in asked]
 
     def rewind(self, tokens: int) -> None:
         """See ``BlockRows.rewind``."""

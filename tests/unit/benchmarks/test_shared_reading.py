@@ -1,6 +1,6 @@
 import torch
 
-from benchmarks.shared_reading import SharedModel
+from benchmarks.shared_reading import KeptWords, SharedModel
 from dpicl_rag.language_models.base import BlockRows
 
 DOCUMENTS = ["the code is 4471", "the code is 4471, says Ida", "lunch is at noon"]
@@ -84,6 +84,38 @@ def test_experts_that_favour_their_own_words_are_kept_apart(tiny_model):
     biased = rows(shared.copying(2.0), DOCUMENTS, (1, 2))
     assert same_experts(biased, rows(tiny_model.copying(2.0), DOCUMENTS, (1, 2)))
     assert not near(biased, plain)
+
+
+def said(model, texts, asked=None):
+    """What the rows of some documents go on with."""
+    inputs = [model.digest((text,), 64) for text in ("(none)", *texts)]
+    read = model.read((5, 6, 7), inputs, room=32)
+    return read.continue_each((1, 2, 3), 6, asked or [True] * len(texts))
+
+
+def test_what_experts_said_is_read_from_a_file(tiny_model, tmp_path, monkeypatch):
+    file, read = tmp_path / "words.jsonl", []
+    first = said(SharedModel(tiny_model, KeptWords(file)), DOCUMENTS)
+    assert first == said(tiny_model, DOCUMENTS)
+    monkeypatch.setattr(tiny_model, "_read", spy(tiny_model._read, read))
+    again = SharedModel(tiny_model, KeptWords(file))
+    assert said(again, DOCUMENTS[::-1]) == first[::-1]
+    assert not read
+    new = said(again, [*DOCUMENTS[:1], "the door is green"])
+    assert new[0] == first[0]
+    assert len(read) == 1  # the new one
+    assert len(file.read_text("utf-8").splitlines()) == 4
+
+
+def test_words_are_kept_by_what_experts_read_and_favour(tiny_model, tmp_path):
+    words = KeptWords(tmp_path / "words.jsonl")
+    shared = SharedModel(tiny_model, words)
+    plain = said(shared, DOCUMENTS)
+    assert said(shared.copying(2.0), DOCUMENTS) == said(tiny_model.copying(2.0), DOCUMENTS)
+    assert said(shared.copying(2.0), DOCUMENTS) != plain
+    one, nothing, _ = said(shared, DOCUMENTS, [True, False, False])
+    assert one == plain[0]
+    assert nothing.tokens == ()
 
 
 def spy(function, calls):
