@@ -127,13 +127,12 @@ def ask_all(
         name: Of the corpus, in the name of the file of outcomes.
     """
     warnings.simplefilter("ignore")  # a seed is not private
-    model_name = Path(options.model).name if options.model else "packaged"
+    model_name = name_of(options.model)
     kept = options.out / f"{model_name}-{name}.jsonl"
     lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
     outcomes = [Outcome(**json.loads(line)) for line in lines]
     known = {(o.question, o.epsilon, o.seed) for o in outcomes}
-    words = KeptWords(options.out / f"{model_name}-words.jsonl")
-    model = SharedModel(cached_model(options.model), words)
+    model = kept_model(options)
     with kept.open("a", encoding="utf-8") as file:
         for question in track(questions, "asking", console=Console(stderr=True)):
             model.forget()
@@ -145,6 +144,18 @@ def ask_all(
                     outcomes.append(ask(llm, model_name, seed, corpus, question))
                     print(json.dumps(asdict(outcomes[-1])), file=file, flush=True)
     return outcomes
+
+
+def name_of(model: str | None) -> str:
+    """How a model is called in names of files."""
+    return "packaged" if model is None else Path(model).name
+
+
+def kept_model(options: argparse.Namespace) -> SharedModel:
+    """The model of ``--model``; what experts say to it is kept in the folder ``--out``."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    words = KeptWords(options.out / f"{name_of(options.model)}-words.jsonl")
+    return SharedModel(cached_model(options.model), words)
 
 
 def cached_model(name: str | None) -> TransformersModel:

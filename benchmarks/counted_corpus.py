@@ -6,12 +6,13 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.asked_corpus import cached_model
+from benchmarks.asked_corpus import kept_model
 from dpicl_rag import ConfigurationError, Document, PrivateContextLLM
 from dpicl_rag.rehearsal import yes_or_no_of
 from dpicl_rag.results import Estimate
@@ -54,19 +55,21 @@ def count_all(counts: Counts, options: argparse.Namespace) -> None:
         options: Of `counting_options`.
     """
     console = Console(file=sys.stdout)
-    model = cached_model(options.model)
+    model = kept_model(options)
     documents = list(counts.documents)
     llm = PrivateContextLLM(model, epsilon=options.epsilon)
     console.print(f"by its rehearsal this model {yes_or_no_of(model).clear.verdict}")
     table = Table("question", "true", "told", "interval", "", "")
     asked = list(counts.questions.items())[: options.questions]
     for question, true in track(asked, "counting", console=Console(stderr=True)):
+        model.forget()
         try:
             found = llm.count(question, documents, anyway=options.anyway)
         except ConfigurationError as refused:
             console.print(f"{question}: refused: {refused}", markup=False)
             continue
         table.add_row(*row(question, true, found.yes))
+    model.forget()
     if not options.no_tally:
         labels = list(counts.labels)
         try:
@@ -93,4 +96,5 @@ def counting_options(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--questions", type=int, help="the first ones alone")
     parser.add_argument("--anyway", action="store_true", help="count though the model cannot")
     parser.add_argument("--no-tally", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("runs/counts"), help="folder")
     return parser

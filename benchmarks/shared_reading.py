@@ -4,17 +4,20 @@ A row is a function of its own unit, whatever stands beside it. So what a row sa
 an answer is computed once, and given to every contender that gets there. Tokens may come in other
 pieces than a contender asked for, which moves last bits on some processors.
 
-What experts say by themselves is kept in a file, if there is one: another seed, another epsilon and
-another rule of counting read nothing anew. The file has what made-up documents say, in the clear.
+What experts say by themselves, and how likely labels are to them, is kept in a file, if there is
+one: another seed, another epsilon and another rule of counting read nothing anew. The file has what
+made-up documents say, in the clear.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -61,6 +64,15 @@ class _Group:
         found = self.rows.continue_each(path, most, mask)
         return {place: found[place] for place in asked}
 
+    def labels(self, path: Tokens, labels: Sequence[Tokens]) -> DenseStep:
+        """How likely labels are to the rows after some tokens."""
+        if self.read != path:
+            self.said.pop(path, None)
+            self.after(path)
+        step = self.rows.score(labels)
+        assert isinstance(step, DenseStep)
+        return step
+
     def _rewind(self, path: Tokens) -> int:
         """How many tokens of a path are read already; others are forgotten."""
         pairs = zip(self.read, path[:-1], strict=False)
@@ -72,33 +84,62 @@ class _Group:
 
 
 class KeptWords:
-    """What experts said by themselves, by all that they read.
+    """What experts said by themselves, and how likely labels were to them, by all that they read.
 
     Args:
         file: One JSON object a line; without one words are kept in memory alone.
+
+    Attributes:
+        said: Continuations.
+        labels: Log-probabilities.
     """
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
-        self._found: dict[str, Continuation] = {}
+        self.said: dict[str, Continuation] = {}
+        self.labels: dict[str, tuple[float, ...]] = {}
         lines = file.read_text("utf-8").splitlines() if file and file.exists() else []
         for one in map(json.loads, lines):
-            said = Continuation(*(tuple(one[name]) for name in ("tokens", "log_probs", "ends")))
-            self._found[one["read"]] = said
+            if "labels" in one:
+                self.labels[one["read"]] = tuple(one["labels"])
+            else:
+                told = (tuple(one[name]) for name in ("tokens", "log_probs", "ends"))
+                self.said[one["read"]] = Continuation(*told)
 
-    def get(self, read: str) -> Continuation | None:
-        """What was said to it."""
-        return self._found.get(read)
-
-    def keep(self, found: Mapping[str, Continuation]) -> None:
+    def keep_said(self, found: Mapping[str, Continuation]) -> None:
         """Add what was said."""
-        self._found.update(found)
-        if self._file is None:
-            return
-        with self._file.open("a", encoding="utf-8") as lines:
-            for read, said in found.items():
-                one = {"tokens": said.tokens, "log_probs": said.log_probs, "ends": said.ends}
-                lines.write(json.dumps({"read": read, **one}) + "\n")
+        self.said.update(found)
+        self._write(
+            {"read": read, "tokens": one.tokens, "log_probs": one.log_probs, "ends": one.ends}
+            for read, one in found.items()
+        )
+
+    def keep_labels(self, found: Mapping[str, tuple[float, ...]]) -> None:
+        """Add how likely labels were."""
+        self.labels.update(found)
+        self._write({"read": read, "labels": own} for read, own in found.items())
+
+    def _write(self, found: Iterable[Mapping[str, Any]]) -> None:
+        if self._file is not None:
+            with self._file.open("a", encoding="utf-8") as lines:
+                lines.writelines(f"{json.dumps(one)}\n" for one in found)
+
+
+class _LateStep(DenseStep):
+    """A step that is computed when somebody looks. Labels stand behind one that nobody looks at."""
+
+    def __init__(self, made: Callable[[], DenseStep]) -> None:
+        self._made = cache(made)
+
+    @cached_property
+    def public(self) -> torch.Tensor:  # type: ignore[override]
+        """The public row."""
+        return self._made().public
+
+    @cached_property
+    def experts(self) -> torch.Tensor:  # type: ignore[override]
+        """Rows of the experts."""
+        return self._made().experts
 
 
 class SharedModel(WrappedModel[TransformersModel]):
@@ -143,42 +184,75 @@ class SharedModel(WrappedModel[TransformersModel]):
         """See ``LanguageModel.read``; nothing is read before what is not known is asked for."""
         return _SharedRows(self, tuple(prefix), inputs, room)
 
-    def step(
-        self, prefix: Tokens, public: Input, experts: Sequence[Input], room: int, path: Tokens
-    ) -> DenseStep:
-        """What the public row and some experts predict after some tokens."""
-        ((alone, _),) = self._find(prefix, public, [public], room, public=True)
-        told = alone.after(path).public
+    def step(self, prefix: Tokens, inputs: Sequence[Input], room: int, path: Tokens) -> DenseStep:
+        """What the public row and the experts predict after some tokens."""
+        public, *experts = inputs
+        told = self._public(prefix, public, room).after(path).public
         found = self._find(prefix, public, experts, room, public=False)
         rows = [group.after(path).experts[place] for group, place in found]
+        return DenseStep(told, torch.stack(rows) if rows else told.new_zeros(0, len(told)))
+
+    def labels(
+        self,
+        prefix: Tokens,
+        inputs: Sequence[Input],
+        room: int,
+        path: Tokens,
+        labels: Sequence[Tokens],
+    ) -> DenseStep:
+        """How likely labels are to the public row and the experts after some tokens."""
+        public, *experts = inputs
+        told = self._public(prefix, public, room).labels(path, labels).public
+        known = self._words.labels
+        reads = self._reads(experts, prefix, path, tuple(labels))
+        for group, places in self._new(reads, known, prefix, public, room):
+            found = group.labels(path, labels).experts
+            self._words.keep_labels(
+                {read: tuple(found[place].tolist()) for place, read in places.items()}
+            )
+        rows = [told.new_tensor(known[reads[own]]) for own in experts]
         return DenseStep(told, torch.stack(rows) if rows else told.new_zeros(0, len(told)))
 
     def sentences(
         self,
         prefix: Tokens,
-        public: Input,
-        experts: Sequence[Input],
+        inputs: Sequence[Input],
         room: int,
         path: Tokens,
         most: int,
     ) -> list[Continuation]:
-        """What each of some experts goes on with after some tokens."""
-        given = self.fingerprint, self._way, prefix, path, most
-        reads = [hashlib.sha256(repr((*given, own)).encode()).hexdigest() for own in experts]
-        new = {
-            own: read
-            for own, read in zip(experts, reads, strict=True)
-            if self._words.get(read) is None
-        }
+        """What each expert goes on with after some tokens."""
+        public, *experts = inputs
+        reads = self._reads(experts, prefix, path, most)
+        for group, places in self._new(reads, self._words.said, prefix, public, room):
+            said = group.sentences(path, most, set(places))
+            self._words.keep_said({read: said[place] for place, read in places.items()})
+        return [self._words.said[reads[own]] for own in experts]
+
+    def _reads(self, experts: Sequence[Input], *given: Any) -> dict[Input, str]:
+        """By each expert's input, a name of all that it reads and how."""
+        how = self.fingerprint, self._way, given
+        return {own: hashlib.sha256(repr((how, own)).encode()).hexdigest() for own in experts}
+
+    def _new(
+        self,
+        reads: Mapping[Input, str],
+        known: Collection[str],
+        prefix: Tokens,
+        public: Input,
+        room: int,
+    ) -> list[tuple[_Group, dict[int, str]]]:
+        """Where those are read of whom nothing is known, and under which name each is kept."""
+        new = {own: read for own, read in reads.items() if read not in known}
         together: dict[int, tuple[_Group, dict[int, str]]] = {}
         found = self._find(prefix, public, list(new), room, public=False)
         for (group, place), read in zip(found, new.values(), strict=True):
             together.setdefault(id(group), (group, {}))[1][place] = read
-        for group, places in together.values():
-            said = group.sentences(path, most, set(places))
-            self._words.keep({read: said[place] for place, read in places.items()})
-        kept = [self._words.get(read) for read in reads]
-        return [one for one in kept if one is not None]
+        return list(together.values())
+
+    def _public(self, prefix: Tokens, public: Input, room: int) -> _Group:
+        ((alone, _),) = self._find(prefix, public, [public], room, public=True)
+        return alone
 
     def _find(
         self, prefix: Tokens, beside: Input, inputs: Sequence[Input], room: int, *, public: bool
@@ -203,15 +277,15 @@ class _SharedRows:
     ) -> None:
         self._model = model
         self._prefix = prefix
-        self._public, self._experts = inputs[0], list(inputs[1:])
+        self._inputs = tuple(inputs)
         self._room = room
         self._path: Tokens = ()
 
     def extend(self, token_ids: Sequence[int]) -> Step:
         """See ``Rows.extend``."""
-        self._path = (*self._path, *token_ids)
-        given = self._prefix, self._public, self._experts, self._room
-        return self._model.step(*given, self._path)
+        path = self._path = (*self._path, *token_ids)
+        given = self._prefix, self._inputs, self._room
+        return _LateStep(lambda: self._model.step(*given, path))
 
     def extend_each(self, token_ids: Sequence[int], keep: int) -> list[Step]:
         """See ``BlockRows.extend_each``."""
@@ -224,8 +298,9 @@ class _SharedRows:
     ) -> list[Continuation]:
         """See ``SpeakingRows.continue_each``."""
         path = (*self._path, *token_ids)
-        some = [own for own, one in zip(self._experts, asked, strict=True) if one]
-        given = self._prefix, self._public, some, self._room
+        public, *experts = self._inputs
+        some = [own for own, one in zip(experts, asked, strict=True) if one]
+        given = self._prefix, (public, *some), self._room
         said = iter(self._model.sentences(*given, path, most))
         return [next(said) if one else Continuation((), ()) for one in asked]
 
@@ -234,5 +309,6 @@ class _SharedRows:
         self._path = self._path[: len(self._path) - tokens]
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
-        """Labels are not asked for."""
-        raise NotImplementedError
+        """See ``Rows.score``."""
+        given = self._prefix, self._inputs, self._room
+        return self._model.labels(*given, self._path, [tuple(one) for one in continuations])

@@ -29,10 +29,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.asked_corpus import asking_options, cached_model
+from benchmarks.asked_corpus import asking_options, kept_model
 from benchmarks.lifetime import DELTA, LIFETIME
 from benchmarks.mailbox.counts import documents_of
 from benchmarks.mailbox.made_mailbox import Thread, make_threads
+from benchmarks.shared_reading import SharedModel
 from dpicl_rag import Bundle, Corpus, DPICLError, Ledger, PrivateContextLLM, publish
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.requests import Request
@@ -146,7 +147,7 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # a seed is not private
     threads = make_threads(0)
-    model = cached_model(options.model)
+    model = kept_model(options)
     table = Table("way", "asked", "right", "silent where it must be", "wrong", "rho", "seconds")
     for way in options.ways:
         lines = _spend(way, model, threads, options)
@@ -165,7 +166,9 @@ def main() -> int:
     return 0
 
 
-def _spend(way: str, model: Any, threads: Sequence[Thread], options: Any) -> list[dict[str, Any]]:
+def _spend(
+    way: str, model: SharedModel, threads: Sequence[Thread], options: Any
+) -> list[dict[str, Any]]:
     """The outcomes of a day."""
     folder: Path = options.out / f"{way}-{options.seed}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -187,6 +190,7 @@ def _spend(way: str, model: Any, threads: Sequence[Thread], options: Any) -> lis
     todo = day(options.questions, options.seed)[len(lines) :]
     with kept.open("a", encoding="utf-8") as file:
         for wish in track(todo, f"asking ({way})", console=Console(stderr=True)):
+            model.forget()
             begun = time.monotonic()
             try:
                 result = _asked(llm, way, wish.text, corpus)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.asked_corpus import Question, asking_options, cached_model
+from benchmarks.asked_corpus import Question, asking_options, kept_model
 from benchmarks.lifetime import DELTA, LIFETIME, OVER
 from benchmarks.mailbox.made_mailbox import make_mailbox, read_questions
 from dpicl_rag import Corpus, Ledger, PrivateContextLLM, load
@@ -62,8 +62,9 @@ def main() -> int:
     corpus.add(load(box).documents)
     ledger = Ledger(folder / "ledger")
     ledger.set_budget(corpus=corpus.name, epsilon=LIFETIME, delta=DELTA)
+    model = kept_model(options)
     llm = PrivateContextLLM(
-        cached_model(options.model),
+        model,
         ledger=ledger,
         knowledge=AnswerMemory(folder / "memory", corpus.name),
         epsilon=options.epsilons[0],
@@ -88,6 +89,7 @@ def main() -> int:
             last = found[question.text][-OVER:]
             if len(last) == OVER and not any(last):
                 continue
+            model.forget()
             answer = llm.answer(text, corpus)
             right, supported = question.is_right(answer.text), bool(answer.supported)
             found[question.text].append(right and supported)

@@ -2,6 +2,7 @@ import torch
 
 from benchmarks.shared_reading import KeptWords, SharedModel
 from dpicl_rag.language_models.base import BlockRows
+from dpicl_rag.mechanisms.step import DenseStep
 
 DOCUMENTS = ["the code is 4471", "the code is 4471, says Ida", "lunch is at noon"]
 
@@ -10,7 +11,9 @@ def rows(model, texts, *tokens):
     """What the rows of some documents predict after each of several pieces."""
     inputs = [model.digest((text,), 64) for text in ("(none)", *texts)]
     read = model.read((5, 6, 7), inputs, room=32)
-    return [read.extend(piece) for piece in tokens]
+    steps = [read.extend(piece) for piece in tokens]
+    assert all(len(step.public) for step in steps)  # somebody looks
+    return steps
 
 
 def same(steps, others):
@@ -107,6 +110,29 @@ def test_what_experts_said_is_read_from_a_file(tiny_model, tmp_path, monkeypatch
     assert len(file.read_text("utf-8").splitlines()) == 4
 
 
+def test_labels_are_as_likely_as_to_the_model_and_kept(tiny_model, tmp_path, monkeypatch):
+    file, read = tmp_path / "words.jsonl", []
+    first = likely(SharedModel(tiny_model, KeptWords(file)), DOCUMENTS)
+    own = likely(tiny_model, DOCUMENTS)
+    assert torch.equal(first.experts, own.experts)
+    assert torch.allclose(first.public, own.public, atol=1e-4)  # read alone
+    monkeypatch.setattr(tiny_model, "_read", spy(tiny_model._read, read))
+    again = SharedModel(tiny_model, KeptWords(file))
+    assert torch.equal(likely(again, DOCUMENTS).experts, own.experts)
+    assert len(read) == 1  # the public row
+    assert said(again, DOCUMENTS) == said(tiny_model, DOCUMENTS)
+    some = [likely(one, DOCUMENTS[:2], (4, 5)).experts for one in (again, tiny_model)]
+    assert torch.equal(*some)
+
+
+def likely(model, texts, suffix=(1, 2, 3)):
+    """How likely two labels are to the rows of some documents."""
+    inputs = [model.digest((text,), 64) for text in ("(none)", *texts)]
+    read = model.read((5, 6, 7), inputs, room=32)
+    read.extend(suffix)
+    return read.score([(8,), (9, 4)])
+
+
 def test_words_are_kept_by_what_experts_read_and_favour(tiny_model, tmp_path):
     words = KeptWords(tmp_path / "words.jsonl")
     shared = SharedModel(tiny_model, words)
@@ -127,4 +153,4 @@ def spy(function, calls):
 
 
 def subset(step, some):
-    return type(step)(step.public, step.experts[some])
+    return DenseStep(step.public, step.experts[some])
