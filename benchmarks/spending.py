@@ -28,9 +28,11 @@ import json
 import math
 import random
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 from statistics import mean, median
 
@@ -583,7 +585,7 @@ def plot(cells: Sequence[Cell], file: Path) -> None:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")
     documents = sorted({cell.documents for cell in cells})
     settings = dict.fromkeys(cell.setting for cell in cells)
-    styles = dict(zip(settings, (":", "-", "--", "-.", (0, (1, 3))), strict=True))
+    styles = dict(zip(settings, cycle((":", "-", "--", "-.", (0, (1, 3)))), strict=False))
     for colour, epsilon in enumerate(EPSILONS):
         for setting, style in styles.items():
             found = [means(cells, setting, epsilon, n) for n in documents]
@@ -624,6 +626,7 @@ def main() -> int:
     if not DATA.is_dir():
         print("error: no benchmark data; set DPICL_RAG_DATA to its folder", file=sys.stderr)
         return 1
+    warnings.simplefilter("ignore")  # seeded noise is not private
     model = TransformersModel.load(options.model) if options.model else default_model("float32")
     silent = rehearsal_of(model).knows_silence
     reader = Reader(model, options.copy_bias)
