@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.asked_corpus import Question, asking_options
-from benchmarks.leaderboard.method import Method, Setting
+from benchmarks.leaderboard.method import Asked, Method, Setting
 from benchmarks.leaderboard.methods import all_methods
 from benchmarks.leaderboard.standings import (
     Outcome,
@@ -47,7 +47,8 @@ def ask(
 ) -> tuple[str, bool, float] | None:
     """Text, support and seconds of one answer; None where it cannot be had."""
     begun = time.perf_counter()
-    told = method.answer(setting, question.text, corpus, epsilon, DELTA, SeededRandomness(coins))
+    asked = Asked(question.text, corpus, epsilon, DELTA, SeededRandomness(coins))
+    told = method.answer(setting, asked)
     return told and (told.text, told.supported, time.perf_counter() - begun)
 
 

@@ -6,20 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.leaderboard.method import Setting, Told, budget_beside_search
+from benchmarks.leaderboard.method import Asked, Method, Setting, Told, budget_beside_search
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting import DIRECT, Budget, rho_to_epsilon
 from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.results import UNSUPPORTED
-from dpicl_rag.retrieval.retrievers import Documents
 
 Needed = Callable[[Setting, float], int | None]
 
 
 @dataclass(frozen=True)
-class Defaults:
+class Defaults(Method):
     """The library itself.
 
     Attributes:
@@ -42,21 +41,15 @@ class Defaults:
         """See `Method.needed`."""
         return self.needs(setting, epsilon)
 
-    def answer(
-        self,
-        setting: Setting,
-        question: str,
-        documents: Documents,
-        epsilon: float,
-        delta: float,
-        randomness: Randomness,
-    ) -> Told:
+    def answer(self, setting: Setting, asked: Asked) -> Told:
         """See `Method.answer`."""
-        given = self.given(setting, epsilon, delta)
         llm = PrivateContextLLM(
-            setting.model, template=setting.template, randomness=randomness, **given
+            setting.model,
+            template=setting.template,
+            randomness=asked.randomness,
+            **self.given(setting, asked.epsilon, asked.delta),
         )
-        answer = llm.answer(question, documents)
+        answer = llm.answer(asked.question, asked.documents)
         text = "" if answer.text == UNSUPPORTED else answer.text
         # Where nobody asks whether documents support it, a method stands by what it says.
         supported = bool(text) if answer.supported is None else answer.supported
@@ -86,10 +79,15 @@ class TokenByToken(Defaults):
 
     def charge(self, setting: Setting, epsilon: float, delta: float) -> float:
         """The search, and all tokens at the price of the mechanism that draws them."""
+        search = budget_beside_search(epsilon, delta).search_rho
+        tokens = setting.max_tokens * self.mechanism(setting, epsilon, delta).rho
+        return rho_to_epsilon(search + tokens, delta)
+
+    def mechanism(self, setting: Setting, epsilon: float, delta: float) -> Mechanism:
+        """Draws one token."""
         config = PrivacyConfig.create(**self.given(setting, epsilon, delta))
         search = budget_beside_search(epsilon, delta).search_rho
-        plan = answer_plan(config, DIRECT, search, 0)
-        return rho_to_epsilon(search + setting.max_tokens * plan.mechanism.rho, delta)
+        return answer_plan(config, DIRECT, search, 0).mechanism
 
     def given(self, setting: Setting, epsilon: float, delta: float) -> dict[str, Any]:
         """See `Defaults.given`."""

@@ -1,6 +1,6 @@
 """What a method of the leaderboard is, and what all of them are given alike.
 
-All pay for the same search, `search_for`, but for those whose own search costs nothing: a method
+All pay for the same search, `find`, but for those whose own search costs nothing: a method
 whose paper finds documents without noise has no charge that would hold otherwise.
 """
 
@@ -22,8 +22,8 @@ from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
+from dpicl_rag.retrieval.base import Retrieved
 from dpicl_rag.retrieval.retrievers import Documents, as_retriever
-from dpicl_rag.retrieval.search import Search
 
 ADJACENCY = Adjacency.ADD_OR_REMOVE_ONE
 
@@ -65,6 +65,25 @@ class Told:
     supported: bool
 
 
+@dataclass(frozen=True)
+class Asked:
+    """One question, what it costs at most, and the coins.
+
+    Attributes:
+        question: Public.
+        documents: Private; a unit of them is added or removed.
+        epsilon: Of the answer.
+        delta: Of the answer.
+        randomness: Where coins come from.
+    """
+
+    question: str
+    documents: Documents
+    epsilon: float
+    delta: float
+    randomness: Randomness
+
+
 class Method(Protocol):
     """A way to answer from private documents: a file of ``methods``, which calls it ``METHOD``."""
 
@@ -81,18 +100,10 @@ class Method(Protocol):
 
     def needed(self, setting: Setting, epsilon: float) -> int | None:
         """How many documents must agree, without a search; None where that is not known."""
-        ...
+        return None
 
-    def answer(
-        self,
-        setting: Setting,
-        question: str,
-        documents: Documents,
-        epsilon: float,
-        delta: float,
-        randomness: Randomness,
-    ) -> Told | None:
-        """One answer, in which a unit is added or removed; None where it cannot be had here."""
+    def answer(self, setting: Setting, asked: Asked) -> Told | None:
+        """One answer; None where it cannot be had here."""
         ...
 
 
@@ -104,10 +115,11 @@ def budget_beside_search(epsilon: float, delta: float) -> Budget:
     return Budget(epsilon, delta, ADJACENCY, DIRECT, search_rho=search)
 
 
-def search_for(setting: Setting, documents: Documents, budget: Budget) -> Search:
-    """The search at that price: a threshold chosen by noisy counts, as in the defaults."""
+def find(setting: Setting, asked: Asked, budget: Budget) -> Retrieved:
+    """What the search at that price finds: above a threshold that noisy counts choose."""
     whole = epsilon_to_rho(budget.epsilon, budget.delta)
-    return as_retriever(documents, units=setting.units).within(whole, ADJACENCY)
+    search = as_retriever(asked.documents, units=setting.units).within(whole, ADJACENCY)
+    return search.search(asked.question).choose(randomness=asked.randomness)
 
 
 def read_units(

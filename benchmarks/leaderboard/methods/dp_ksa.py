@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from benchmarks.leaderboard.method import (
+    Asked,
+    Method,
     Setting,
     Told,
     budget_beside_search,
+    find,
     read_units,
-    search_for,
 )
 from benchmarks.rival_budget import beside_any, keywords
 from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.languages.sentences import first_sentence
-from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_research.keyword_aggregation import KeywordAggregation
 
 
-class KeywordRAG:
+class KeywordRAG(Method):
     """The release of `KeywordAggregation` beside the search; half of delta is for its test."""
 
     name = "DP-KSA"
@@ -32,20 +32,11 @@ class KeywordRAG:
         """See `Method.needed`."""
         return keywords(epsilon, 2)
 
-    def answer(
-        self,
-        setting: Setting,
-        question: str,
-        documents: Documents,
-        epsilon: float,
-        delta: float,
-        randomness: Randomness,
-    ) -> Told:
+    def answer(self, setting: Setting, asked: Asked) -> Told:
         """See `Method.answer`."""
-        budget = budget_beside_search(epsilon, delta)
-        found = search_for(setting, documents, budget).search(question)
-        units = found.choose(randomness=randomness).units
-        prompt, rows, many = read_units(setting, question, units.values())
+        budget, own = budget_beside_search(asked.epsilon, asked.delta), asked.delta / 2
+        found = find(setting, asked, budget)
+        prompt, rows, many = read_units(setting, asked.question, found.units.values())
         assert isinstance(rows, SpeakingRows)
         said = rows.continue_each(prompt.suffix, setting.max_tokens, [True] * many)
         decode = setting.model.tokenizer.decode
@@ -55,19 +46,19 @@ class KeywordRAG:
             return greedy_answer(
                 setting.model,
                 setting.template,
-                question,
+                asked.question,
                 [keywords],
                 max_tokens=setting.max_tokens,
                 stop=setting.stop,
             )
 
         text = KeywordAggregation().answer(
-            question,
+            asked.question,
             [first_sentence(decode(one.tokens)) for one in said],
             ask,
-            epsilon=beside_any(epsilon, delta, delta / 2, budget.search_rho),
-            delta=delta / 2,
-            randomness=randomness,
+            epsilon=beside_any(asked.epsilon, asked.delta, own, budget.search_rho),
+            delta=own,
+            randomness=asked.randomness,
         )
         return Told(text, bool(text))
 

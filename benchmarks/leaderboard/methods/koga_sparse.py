@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.leaderboard.method import (
+    Asked,
+    Method,
     Setting,
     Told,
     budget_beside_search,
+    find,
     read_units,
-    search_for,
     written,
 )
 from benchmarks.leaderboard.token_votes import AboveThreshold, LimitedDomain, votes
@@ -21,7 +23,6 @@ from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.documents import Document
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
-from dpicl_rag.retrieval.retrievers import Documents
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class SparseVotes:
 
 
 @dataclass(frozen=True)
-class SparseVoteRAG:
+class SparseVoteRAG(Method):
     """As `VoteRAG`, where documents and the public model differ.
 
     Attributes:
@@ -96,10 +97,6 @@ class SparseVoteRAG:
         rho = budget_beside_search(epsilon, delta / 2).search_rho + sparse.rho
         return rho_to_epsilon(rho, delta - sparse.draws * sparse.draw.delta)
 
-    def needed(self, setting: Setting, epsilon: float) -> int | None:
-        """See `Method.needed`."""
-        return None
-
     def votes(
         self, setting: Setting, epsilon: float, delta: float, threshold: int = 0
     ) -> SparseVotes:
@@ -107,21 +104,12 @@ class SparseVoteRAG:
         left = budget_beside_search(epsilon, delta / 2).rho
         return SparseVotes.within(left, delta / 2, self.draws, threshold)
 
-    def answer(
-        self,
-        setting: Setting,
-        question: str,
-        documents: Documents,
-        epsilon: float,
-        delta: float,
-        randomness: Randomness,
-    ) -> Told:
+    def answer(self, setting: Setting, asked: Asked) -> Told:
         """See `Method.answer`; half of what the search has counted must differ."""
-        search = search_for(setting, documents, budget_beside_search(epsilon, delta / 2))
-        found = search.search(question).choose(randomness=randomness)
+        found = find(setting, asked, budget_beside_search(asked.epsilon, asked.delta / 2))
         many = setting.units if found.count is None else found.count.value
-        sparse = self.votes(setting, epsilon, delta, round(many / 2))
-        text = sparse.write(setting, question, found.units.values(), randomness)
+        sparse = self.votes(setting, asked.epsilon, asked.delta, round(many / 2))
+        text = sparse.write(setting, asked.question, found.units.values(), asked.randomness)
         return Told(text, bool(text))
 
 

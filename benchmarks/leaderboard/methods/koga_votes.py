@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from benchmarks.leaderboard.method import (
+    Asked,
+    Method,
     Setting,
     Told,
     budget_beside_search,
+    find,
     read_units,
-    search_for,
     written,
 )
 from benchmarks.leaderboard.token_votes import LimitedDomain, votes
 from benchmarks.rival_budget import token_votes
 from dpicl_rag.accounting import rho_to_epsilon
-from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.retrievers import Documents
 
 
-class VoteRAG:
+class VoteRAG(Method):
     """Each document votes for a token; half of delta is for thresholds."""
 
     name = "DPVoteRAG"
@@ -39,21 +39,12 @@ class VoteRAG:
         left = budget_beside_search(epsilon, delta / 2).rho
         return LimitedDomain.within(left / tokens, delta / 2 / tokens)
 
-    def answer(
-        self,
-        setting: Setting,
-        question: str,
-        documents: Documents,
-        epsilon: float,
-        delta: float,
-        randomness: Randomness,
-    ) -> Told:
+    def answer(self, setting: Setting, asked: Asked) -> Told:
         """See `Method.answer`."""
-        draw = self.draw(setting, epsilon, delta)
-        search = search_for(setting, documents, budget_beside_search(epsilon, delta / 2))
-        found = search.search(question).choose(randomness=randomness)
-        prompt, rows, _ = read_units(setting, question, found.units.values())
-        text = written(setting, prompt, rows, lambda step: draw.draw(votes(step), randomness))
+        draw = self.draw(setting, asked.epsilon, asked.delta)
+        found = find(setting, asked, budget_beside_search(asked.epsilon, asked.delta / 2))
+        prompt, rows, _ = read_units(setting, asked.question, found.units.values())
+        text = written(setting, prompt, rows, lambda step: draw.draw(votes(step), asked.randomness))
         return Told(text, bool(text))
 
 

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from benchmarks.leaderboard.method import Setting, Told
+from benchmarks.leaderboard.method import Asked, Method, Setting, Told
 from benchmarks.leaderboard.methods.koga_sparse import SparseVotes
 from dpicl_rag import ThresholdRetriever
 from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.retrievers import Documents, as_retriever
+from dpicl_rag.retrieval.retrievers import as_retriever
 from dpicl_rag.retrieval.vectors import VectorSource
 
 
@@ -34,7 +33,7 @@ class UnitFilter:
 
 
 @dataclass(frozen=True)
-class MuRAG:
+class MuRAG(Method):
     """Koga's sparse votes behind a fixed threshold: a unit below it has nothing to pay.
 
     Attributes:
@@ -55,32 +54,23 @@ class MuRAG:
         rest = delta - answers * sparse.draws * sparse.draw.delta
         return rho_to_epsilon(answers * sparse.rho, rest)
 
-    def needed(self, setting: Setting, epsilon: float) -> int | None:
-        """See `Method.needed`."""
-        return None
-
     def votes(self, setting: Setting, epsilon: float, delta: float) -> SparseVotes:
         """The draws of one answer; half of the units that are aimed at must differ."""
         answers = 1 if self.lifetime is None else self.lifetime.answers
         rho = epsilon_to_rho(epsilon, delta / 2) / answers
         return SparseVotes.within(rho, delta / 2 / answers, self.draws, setting.units // 2)
 
-    def answer(
-        self,
-        setting: Setting,
-        question: str,
-        documents: Documents,
-        epsilon: float,
-        delta: float,
-        randomness: Randomness,
-    ) -> Told:
+    def answer(self, setting: Setting, asked: Asked) -> Told:
         """See `Method.answer`."""
+        documents = asked.documents
         if isinstance(documents, VectorSource):
             documents = ThresholdRetriever(documents, setting.bar)
-        found = as_retriever(documents).search(question).choose(randomness=randomness).units
+        search = as_retriever(documents).search(asked.question)
+        found = search.choose(randomness=asked.randomness).units
         able = (self.lifetime or UnitFilter()).admit(found)
         units = [own for unit, own in found.items() if unit in able]
-        text = self.votes(setting, epsilon, delta).write(setting, question, units, randomness)
+        votes = self.votes(setting, asked.epsilon, asked.delta)
+        text = votes.write(setting, asked.question, units, asked.randomness)
         return Told(text, bool(text))
 
 

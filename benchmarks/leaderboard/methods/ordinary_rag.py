@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from benchmarks.leaderboard.method import Setting, Told
+from benchmarks.leaderboard.method import Asked, Method, Setting, Told
 from dpicl_rag import TopKRetriever
 from dpicl_rag.answering.prompt_rows import greedy_answer
-from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.retrieval.vectors import VectorSource
 
 
 @dataclass(frozen=True)
-class OrdinaryRAG:
+class OrdinaryRAG(Method):
     """The nearest documents in one prompt, the likeliest token at every step.
 
     Attributes:
@@ -35,25 +33,17 @@ class OrdinaryRAG:
         """See `Method.needed`."""
         return 1 if self.top_k else None
 
-    def answer(
-        self,
-        setting: Setting,
-        question: str,
-        documents: Documents,
-        epsilon: float,
-        delta: float,
-        randomness: Randomness,
-    ) -> Told:
+    def answer(self, setting: Setting, asked: Asked) -> Told:
         """See `Method.answer`."""
         passages: list[str] = []
         if self.top_k:
-            assert isinstance(documents, VectorSource)
-            found = TopKRetriever(documents, self.top_k).retrieve(question)
+            assert isinstance(asked.documents, VectorSource)
+            found = TopKRetriever(asked.documents, self.top_k).retrieve(asked.question)
             passages = [one.text for one in found]
         text = greedy_answer(
             setting.model,
             setting.template,
-            question,
+            asked.question,
             passages,
             max_tokens=setting.max_tokens,
             stop=setting.stop,

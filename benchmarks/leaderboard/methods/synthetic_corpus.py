@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.leaderboard.method import Setting, Told
+from benchmarks.leaderboard.method import Asked, Method, Setting, Told
 from dpicl_rag import Corpus
 from dpicl_rag.accounting import rho_to_epsilon
-from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.synthesis.public_records import ordinary_answer
 
 
-class SyntheticRAG:
+class SyntheticRAG(Method):
     """Asks a finished run of ``benchmarks.synthesis``; one budget pays for all answers."""
 
     name = "synthetic corpus, ordinary RAG"
@@ -27,29 +25,17 @@ class SyntheticRAG:
         plan = json.loads((folder / "run" / "plan.json").read_text("utf-8"))
         return rho_to_epsilon(plan["charges"]["rho"], plan["settings"]["delta"])
 
-    def needed(self, setting: Setting, epsilon: float) -> int | None:
-        """See `Method.needed`."""
-        return None
-
-    def answer(
-        self,
-        setting: Setting,
-        question: str,
-        documents: Documents,
-        epsilon: float,
-        delta: float,
-        randomness: Randomness,
-    ) -> Told | None:
+    def answer(self, setting: Setting, asked: Asked) -> Told | None:
         """See `Method.answer`."""
-        folder = _run(setting, epsilon)
+        folder = _run(setting, asked.epsilon)
         if folder is None:
             return None
-        if self.charge(setting, epsilon, delta) > epsilon * (1 + 1e-6):
+        if self.charge(setting, asked.epsilon, asked.delta) > asked.epsilon * (1 + 1e-6):
             raise ValueError(f"{folder} is a run of another epsilon")
         corpus = Corpus.open("synthetic", folder / "store")
         try:
             text = ordinary_answer(
-                *(corpus, question, setting.model),
+                *(corpus, asked.question, setting.model),
                 template=setting.template,
                 records=1,
                 max_tokens=setting.max_tokens,
