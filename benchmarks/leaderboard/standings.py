@@ -33,7 +33,7 @@ class Outcome:
         needed: See `Method.needed`.
         right: Whether the answer is right.
         supported: Whether the method stands by it.
-        seconds: That it took, beside what other methods had read already.
+        seconds: That it took, beside what was read for all or by methods before it.
         text: The answer.
     """
 

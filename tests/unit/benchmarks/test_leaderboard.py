@@ -29,6 +29,7 @@ from benchmarks.leaderboard.standings import (
     standings,
     wilson,
 )
+from benchmarks.leaderboard.tasks import TASKS
 from benchmarks.leaderboard.token_votes import AboveThreshold, LimitedDomain
 from dpicl_rag import Document, PromptTemplate
 from dpicl_rag.accounting import Budget, epsilon_to_rho
@@ -236,7 +237,7 @@ ONE_WAY = list(product((0, 1), repeat=3))
 
 
 def test_a_test_of_counts_is_within_its_charge():
-    assert 0.8 < widest_test(1.0, ONE_WAY) <= 1.0 + 1e-9
+    assert 0.7 < widest_test(1.0, ONE_WAY) <= 1.0 + 1e-9
 
 
 def test_a_test_with_half_of_its_noise_is_seen():
@@ -368,3 +369,10 @@ def test_a_method_from_outside_joins_by_one_file(tmp_path, monkeypatch):
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
     assert "mine" in all_methods()
     assert Told("", False) == Told("", False)
+
+
+def test_tasks_ask_what_every_method_can_read():
+    asked = TASKS["mailbox"].questions()
+    assert len(asked) > 16
+    assert not any(one.turns for one in asked)
+    assert all(0 < task.bar < 1 for task in TASKS.values())
