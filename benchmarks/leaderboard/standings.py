@@ -172,6 +172,7 @@ def plot(found: Sequence[Standing], file: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
+    colours = pyplot.get_cmap("tab20")
     tasks = sorted({one.outcomes[0].task for one in found})
     size = (7 * len(tasks), 4.5)
     figure, panels = pyplot.subplots(1, len(tasks), figsize=size, squeeze=False)
@@ -189,8 +190,12 @@ def plot(found: Sequence[Standing], file: Path) -> None:
             places = [epsilon * 1.02 ** (at - 6) for epsilon, _, _ in points]
             marker = "o" if points[0][2].outcomes[0].private else "x"
             style = {"linewidth": 2.5 if name == OURS else 1, "elinewidth": 0.5}
-            axes.errorbar(places, parts, bars, label=name, marker=marker, color=f"C{at}", **style)
+            axes.errorbar(
+                places, parts, bars, label=name, marker=marker, color=colours(at), **style
+            )
         axes.set_xscale("log", base=2)
+        epsilons = sorted({one.outcomes[0].epsilon for one in of_task})
+        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         axes.set(title=task, xlabel="epsilon of an answer", ylabel="right and supported")
     panels[0][-1].legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.savefig(file, dpi=120, bbox_inches="tight")
