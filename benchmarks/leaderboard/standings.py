@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 from rich.table import Table
 
@@ -189,7 +190,7 @@ def plot(found: Sequence[Standing], file: Path) -> None:
             # Beside each other, so that equal ones are seen.
             places = [epsilon * 1.02 ** (at - 6) for epsilon, _, _ in points]
             marker = "o" if points[0][2].outcomes[0].private else "x"
-            style = {"linewidth": 2.5 if name == OURS else 1, "elinewidth": 0.5}
+            style: dict[str, Any] = {"linewidth": 2.5 if name == OURS else 1, "elinewidth": 0.5}
             axes.errorbar(
                 places, parts, bars, label=name, marker=marker, color=colours(at), **style
             )

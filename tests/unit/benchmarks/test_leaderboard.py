@@ -9,6 +9,7 @@ tests/unit/retrieval/test_private_distributions.py).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import product
 
 import pytest
@@ -265,16 +266,29 @@ def test_votes_that_are_not_paid_for_are_seen(make, monkeypatch):
     assert max(worst(make(), around) for around in [(), ("b", "b", "b")]) > DELTA
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("around", [(), ("b", "b")])
 def test_a_unit_pays_for_its_lifetime_and_then_is_silent(around):
     lifetime = {"questions": 2, "make": lambda: MuRAG(draws=1, lifetime=UnitFilter(1))}
     assert worst(None, around, **lifetime) <= DELTA
 
 
+def after_the_first(around):
+    """Distribution of a second answer, which the lifetime of no unit pays for."""
+    make = lambda: MuRAG(draws=1, lifetime=UnitFilter(1))  # noqa: E731
+    found = Counter()
+    for (_, text), chance in law(None, around, questions=2, make=make).items():
+        found[text] += chance
+    return found
+
+
+def test_who_has_paid_says_nothing_more():
+    assert beyond(after_the_first(("a", "a")), after_the_first(("a",)), 0.0) <= 1e-12
+
+
 def test_a_filter_that_forgets_is_seen(monkeypatch):
     monkeypatch.setattr(UnitFilter, "admit", lambda self, units: set(units))
-    lifetime = {"questions": 4, "make": lambda: MuRAG(draws=1, lifetime=UnitFilter(1))}
-    assert worst(None, ("b", "b"), **lifetime) > DELTA
+    assert beyond(after_the_first(("a", "a")), after_the_first(("a",)), 0.0) > 1e-3
 
 
 def test_a_unit_below_the_bar_of_murag_changes_nothing():
