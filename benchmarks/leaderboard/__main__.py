@@ -56,7 +56,7 @@ def ask(
     begun = time.perf_counter()
     asked = Asked(question.text, corpus, epsilon, DELTA, SeededRandomness(coins))
     told = method.answer(setting, asked)
-    return told and (told.text, told.supported, time.perf_counter() - begun)
+    return None if told is None else (told.text, told.supported, time.perf_counter() - begun)
 
 
 def read_first(
