@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Threads that wait leave their processor to others: there are more of them than processors.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: help install demo demo-terminal test test-all test-faults lint docs tutorials dist sbom test-engines stress clean
+.PHONY: help install demo demo-terminal test test-all test-faults lint docs tutorials dist sbom test-engines stress leaderboard clean
 
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it; MODEL=small is no toy"
@@ -22,6 +22,7 @@ help:
 	@echo "make lint   lint and types"
 	@echo "make docs   build the site into site/; make tutorials runs their programs anew (minutes)"
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
+	@echo "make leaderboard  all methods that answer from private documents, in one table (hours)"
 	@echo "make test-engines  answer through a real vLLM, which is installed beside (3.4 GB)"
 	@echo "make sbom   list what is installed, with licences, in build/sbom.cdx.json (CycloneDX)"
 	@echo "make dist   build wheels and sdists into dist/, and check them"
@@ -129,6 +130,12 @@ test-engines: $(STAMP) $(VLLM_STAMP)
 
 stress: $(STAMP)
 	$(BIN)/python -m pytest -q -s -m stress
+
+# Goes on where it was; SEEDS, QUESTIONS and MODEL make it larger. DPICL_RAG_DATA has the records.
+SEEDS ?= 1
+leaderboard: $(STAMP)
+	$(BIN)/python -m benchmarks.leaderboard --tasks medical mailbox --epsilons 8 4 2 1 --seeds $(SEEDS) \
+		$(if $(QUESTIONS),--questions $(QUESTIONS)) $(if $(MODEL),--model $(MODEL)) --out runs/leaderboard
 
 clean:
 	rm -rf .venv .venv-*

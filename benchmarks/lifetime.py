@@ -41,7 +41,7 @@ from dpicl_rag import (
     ThresholdRetriever,
     load,
 )
-from dpicl_rag.accounting import Budget, epsilon_to_rho, strength_for
+from dpicl_rag.accounting import Budget, strength_for
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -138,9 +138,9 @@ def _then_tokens(epsilon: float) -> dict[str, Any]:
     return {"agreement": "auto"}
 
 
-def _product(epsilon: float) -> dict[str, Any]:
+def plain_product(budget: Budget, tokens: int = MAX_TOKENS) -> dict[str, Any]:
     """Private PoEtry: clipped log-probabilities, every token at its full price."""
-    strength = strength_for(Budget(epsilon, DELTA), MAX_TOKENS, 4.0)
+    strength = strength_for(budget, tokens, 4.0)
     return {
         "utility": "log_prob",
         "clip": 4.0,
@@ -150,9 +150,9 @@ def _product(epsilon: float) -> dict[str, Any]:
     }
 
 
-def _votes(epsilon: float) -> dict[str, Any]:
+def noisy_max(budget: Budget, tokens: int = MAX_TOKENS) -> dict[str, Any]:
     """The likeliest token of each document, and the noisy maximum of the votes (Gumbel noise)."""
-    strength = strength_for(Budget(epsilon, DELTA), MAX_TOKENS, 1.0)
+    strength = strength_for(budget, tokens, 1.0)
     return {
         "utility": "vote",
         "public_power": 0.0,
@@ -162,9 +162,9 @@ def _votes(epsilon: float) -> dict[str, Any]:
     }
 
 
-def _invisible_ink(epsilon: float) -> dict[str, Any]:
+def invisible_ink(budget: Budget, tokens: int = MAX_TOKENS) -> dict[str, Any]:
     """InvisibleInk at temperature 1: the mean of clipped differences; the budget sets the clip."""
-    share = epsilon_to_rho(epsilon, DELTA) / MAX_TOKENS
+    share = budget.rho / tokens
     return {
         "utility": "log_ratio",
         "public_power": 1.0,
@@ -194,9 +194,9 @@ CONTENDERS = (
     Contender("+ memory", _tokens_only, _itself, (2.0,), remembers=True),
     Contender("+ agreement", _then_tokens, _itself, (2.0,), remembers=True),
     Contender("no tokens: the defaults", lambda _: {}, _itself, (2.0,), remembers=True),
-    Contender("InvisibleInk", _invisible_ink, _found_before),
-    Contender("plain product", _product, _found_before),
-    Contender("noisy max of votes", _votes, _found_before),
+    Contender("InvisibleInk", lambda e: invisible_ink(Budget(e, DELTA)), _found_before),
+    Contender("plain product", lambda e: plain_product(Budget(e, DELTA)), _found_before),
+    Contender("noisy max of votes", lambda e: noisy_max(Budget(e, DELTA)), _found_before),
 )
 
 

@@ -29,6 +29,8 @@ from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = tuple[int, ...]
 
+_PLACES = 48  # of an answer that a group keeps: 64 rows of 49,152 tokens are 13 MB each
+
 
 @dataclass
 class _Group:
@@ -44,6 +46,8 @@ class _Group:
         if path not in self.said:
             step = self.rows.extend(path[self._rewind(path) :])
             assert isinstance(step, DenseStep)
+            if len(self.said) >= _PLACES:
+                del self.said[next(iter(self.said))]
             # What the model gave is a view of what it writes over.
             self.said[path] = DenseStep(step.public.clone(), step.experts.clone())
             self.read = path
