@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -102,8 +103,7 @@ class KeptWords:
         self._file = file
         self.said: dict[str, Continuation] = {}
         self.labels: dict[str, tuple[float, ...]] = {}
-        lines = file.read_text("utf-8").splitlines() if file and file.exists() else []
-        for one in map(json.loads, lines):
+        for one in map(json.loads, _whole_lines(file) if file and file.exists() else []):
             if "labels" in one:
                 self.labels[one["read"]] = tuple(one["labels"])
             else:
@@ -127,6 +127,15 @@ class KeptWords:
         if self._file is not None:
             with self._file.open("a", encoding="utf-8") as lines:
                 lines.writelines(f"{json.dumps(one)}\n" for one in found)
+
+
+def _whole_lines(file: Path) -> list[bytes]:
+    """The lines of a file, from which half a line is cut that a killed process left."""
+    held = file.read_bytes()
+    whole = held[: held.rfind(b"\n") + 1]
+    if len(whole) < len(held):
+        os.truncate(file, len(whole))
+    return whole.splitlines()
 
 
 class _LateStep(DenseStep):

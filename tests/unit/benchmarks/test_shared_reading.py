@@ -110,6 +110,15 @@ def test_what_experts_said_is_read_from_a_file(tiny_model, tmp_path, monkeypatch
     assert len(file.read_text("utf-8").splitlines()) == 4
 
 
+def test_half_a_line_of_a_killed_process_is_cut(tiny_model, tmp_path):
+    file = tmp_path / "words.jsonl"
+    first = said(SharedModel(tiny_model, KeptWords(file)), DOCUMENTS)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    assert said(SharedModel(tiny_model, KeptWords(file)), DOCUMENTS) == first
+    assert file.read_bytes() == whole
+
+
 def test_labels_are_as_likely_as_to_the_model_and_kept(tiny_model, tmp_path, monkeypatch):
     file, read = tmp_path / "words.jsonl", []
     first = likely(SharedModel(tiny_model, KeptWords(file)), DOCUMENTS)
