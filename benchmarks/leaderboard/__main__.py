@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.asked_corpus import Question, asking_options
+from benchmarks.asked_corpus import Question, asking_options, name_of
 from benchmarks.leaderboard.method import (
     Asked,
     Method,
@@ -129,7 +129,7 @@ def main() -> int:
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # a seed is not private
     options.out.mkdir(parents=True, exist_ok=True)
-    name = Path(options.model).name if options.model else "packaged"
+    name = name_of(options.model)
     file = options.out / f"{name}.jsonl"
     for task in () if options.show else options.tasks:
         run(task, TASKS[task], [methods[one] for one in options.methods], options, file)

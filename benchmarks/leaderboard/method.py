@@ -94,7 +94,7 @@ class Method(Protocol):
     def charge(self, setting: Setting, epsilon: float, delta: float) -> float:
         """The epsilon, at this delta, that an answer asked for at epsilon truly costs one unit.
 
-        Exactly or by a tight bound, its search included; infinite where nothing is private.
+        By a bound that tests hold, its search included; infinite where nothing is private.
         """
         ...
 
