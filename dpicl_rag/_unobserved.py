@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 
 # Chroma's client for servers logs by these, a line or more for each page that it reads, and Pillow
 # for each part of an image; IMAPClient by its own, every line of the mail.
@@ -56,3 +56,16 @@ def unobserved() -> Iterator[None]:
             yield
     finally:
         _at_work.reset(before)
+
+
+def counted_anew(context: Context) -> Context:
+    """The variables of a context in one of its own.
+
+    CPython can lose count of a context's variables where garbage is collected while one of them is
+    set (python/cpython issue 148891). It then says of what is set that it is not, and what must
+    stay quiet would speak. A context that is made variable by variable is counted right.
+    """
+    anew = Context()
+    for variable, value in context.items():
+        anew.run(variable.set, value)
+    return anew

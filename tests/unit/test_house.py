@@ -17,11 +17,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 72_300
+MOST_LINES = 72_320  # a context that the interpreter has miscounted is made anew
 MOST_FILES = 348
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9
+
+pytestmark = [pytest.mark.heavy, pytest.mark.guard]  # whichever comes first reads every file
 
 
 def files(root: Path = ROOT, folders: tuple[str, ...] = PRODUCT) -> dict[str, Path]:
