@@ -58,7 +58,7 @@ def unobserved() -> Iterator[None]:
         _at_work.reset(before)
 
 
-def counted_anew(context: Context) -> Context:
+def rebuilt_context(context: Context) -> Context:
     """The variables of a context in one of its own.
 
     CPython can lose count of a context's variables where garbage is collected while one of them is

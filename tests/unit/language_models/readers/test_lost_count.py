@@ -10,7 +10,7 @@ from contextvars import Context, ContextVar, copy_context
 
 import pytest
 
-from dpicl_rag._unobserved import counted_anew
+from dpicl_rag._unobserved import rebuilt_context
 from dpicl_rag.language_models.readers import concurrent_reader, quiet_calls
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
 
@@ -46,7 +46,7 @@ def test_variables_of_a_miscounted_context_are_found():
 
     miscounted = Context().run(ask)
     assert miscounted.get(BEFORE) is None  # the fault itself
-    assert counted_anew(miscounted)[BEFORE] == "here"
+    assert rebuilt_context(miscounted)[BEFORE] == "here"
 
 
 def test_calls_of_a_miscounted_context_are_quiet(monkeypatch):
