@@ -6,7 +6,9 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
+
+from dpicl_rag._context_variables import held, holding
 
 # Chroma's client for servers logs by these, a line or more for each page that it reads, and Pillow
 # for each part of an image; IMAPClient by its own, every line of the mail.
@@ -15,7 +17,7 @@ _LOGGERS = (
     *("PIL.ImageFile", "PIL.PngImagePlugin", "PIL.TiffImagePlugin"),
     *("imapclient.imapclient", "imapclient.imaplib", "imapclient.util"),
 )
-_at_work: ContextVar[bool] = ContextVar("at_work", default=False)
+_at_work: ContextVar[bool] = ContextVar("at_work")
 
 
 class Private:
@@ -29,7 +31,7 @@ class Private:
 
 class _Silence(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        return not _at_work.get()
+        return not held(_at_work)
 
 
 _SILENCE = _Silence()
@@ -44,8 +46,7 @@ def unobserved() -> Iterator[None]:
     """
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_SILENCE)  # once, however often
-    before = _at_work.set(True)
-    try:
+    with holding(_at_work, True):
         if "opentelemetry.trace" not in sys.modules:  # nobody traces
             yield
             return
@@ -54,18 +55,3 @@ def unobserved() -> Iterator[None]:
         parent = trace.SpanContext(trace_id=1, span_id=1, is_remote=False)  # flags: not sampled
         with trace.use_span(trace.NonRecordingSpan(parent)):
             yield
-    finally:
-        _at_work.reset(before)
-
-
-def rebuilt_context(context: Context) -> Context:
-    """The variables of a context in one of its own.
-
-    CPython can lose count of a context's variables where garbage is collected while one of them is
-    set (python/cpython issue 148891). It then says of what is set that it is not, and what must
-    stay quiet would speak. A context that is made variable by variable is counted right.
-    """
-    anew = Context()
-    for variable, value in context.items():
-        anew.run(variable.set, value)
-    return anew

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from dpicl_rag._context_variables import held, holding
 from dpicl_rag.language_models.attention_products import (
     fewest_rows,
     filled,
@@ -44,7 +45,7 @@ IMPLEMENTATION = "dpicl_rag_rows"
 # Rows of a product with shared keys, of single tokens and of several.
 _TILE, _WIDE_TILE = 64, 512
 
-_current: ContextVar[Pass | None] = ContextVar("dpicl_rag_pass", default=None)
+_current: ContextVar[Pass | None] = ContextVar("pass")
 
 
 class Pattern:
@@ -112,14 +113,9 @@ class Pass(ABC):
         """Number of shared tokens."""
         return self._shared[0][0].shape[1] if self._shared else 0
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> AbstractContextManager[None]:
         """Every attention layer that is called inside belongs to this pass."""
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
+        return holding(_current, self)
 
     def shared(self, module: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
         """A layer's shared keys and values [heads, shared tokens, head size]."""
@@ -360,7 +356,7 @@ def _mask(*sizes: Any, **options: Any) -> Any:
     """The model's own pattern in a pass of ours; elsewhere the mask of torch's attention."""
     from transformers.masking_utils import causal_mask_function, sdpa_mask
 
-    if _current.get() is None:
+    if held(_current) is None:
         return sdpa_mask(*sizes, **options)
     return Pattern(options.get("mask_function", causal_mask_function))
 
@@ -383,7 +379,7 @@ def attention(
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    current = _current.get()
+    current = held(_current)
     if current is None:  # somebody else's call in another thread
         found: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, **options

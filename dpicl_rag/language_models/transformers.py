@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import torch
 
 from dpicl_rag import weights
+from dpicl_rag._context_variables import holding
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import probe
 from dpicl_rag.language_models.attention import own_attention
@@ -273,9 +274,9 @@ class TransformersModel:
                 logits = self._model(input_ids=ids, use_cache=False).logits
             return torch.log_softmax(logits[0, -1].float(), dim=-1)
 
-        mine = shared_pass.set(None)  # documents of the probe share passes with no answer
         try:
-            with enough_memory(), undisturbed():
+            # Documents of the probe share passes with no answer.
+            with holding(shared_pass, None), enough_memory(), undisturbed():
                 return attempt(read, forward, self._vocabulary, self.context_length)
         except NotEnoughMemoryError:
             raise
@@ -283,8 +284,6 @@ class TransformersModel:
             # A model that masks, caches or calls its layers in a way of its own can tell us so by
             # any error.
             return False
-        finally:
-            shared_pass.reset(mine)
 
 
 def sample_of_weights(model: PreTrainedModel) -> Iterator[bytes]:

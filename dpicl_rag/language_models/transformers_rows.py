@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 
+from dpicl_rag._context_variables import held
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.copy_bias import CopyBias
 from dpicl_rag.language_models.hardware import enough_memory
@@ -58,7 +59,7 @@ class Batch(Protocol):
 SharedPass = Callable[[Batch, NewTokens, int], torch.Tensor | None]
 """`Batch.forward` in a pass that other answers share; None where there is nobody to share it."""
 
-shared_pass: ContextVar[SharedPass | None] = ContextVar("dpicl_rag_shared_pass", default=None)
+shared_pass: ContextVar[SharedPass | None] = ContextVar("shared_pass")
 """Asked before a batch runs a pass by itself."""
 
 
@@ -129,7 +130,7 @@ class TransformersRows:
     def _read_on(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
         """Append tokens; log-probabilities after the last ``keep`` [rows, keep, vocabulary]."""
         self._next = None  # frees its memory
-        ask = shared_pass.get()
+        ask = held(shared_pass)
         # Not in inference mode, which belongs to the thread: others go on meanwhile.
         found = None if ask is None else ask(self._batch, token_ids, keep)
         with enough_memory(), torch.inference_mode():

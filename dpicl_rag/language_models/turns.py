@@ -12,11 +12,13 @@ from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+from dpicl_rag._context_variables import held, holding
+
 T = TypeVar("T")
 
 _WAIT = 0.1  # seconds between two turns, where something is waited for
 
-_between: ContextVar[Callable[[], None] | None] = ContextVar("dpicl_rag_between", default=None)
+_between: ContextVar[Callable[[], None] | None] = ContextVar("between")
 
 
 def give_way() -> None:
@@ -25,7 +27,7 @@ def give_way() -> None:
     Raises:
         StoppedError: Nobody waits for the rest of the work.
     """
-    between = _between.get()
+    between = held(_between)
     if between is not None:
         between()
 
@@ -49,25 +51,19 @@ def taking_turns(between: Callable[[], None]) -> Iterator[None]:
     Args:
         between: May raise ``StoppedError``.
     """
-    outer = _between.get()
+    outer = held(_between)
 
     def both() -> None:
         if outer is not None:
             outer()
         between()
 
-    token = _between.set(both)
-    try:
+    with holding(_between, both):
         yield
-    finally:
-        _between.reset(token)
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Do the block as one step: it holds what others need, or would take an end for a failure."""
-    token = _between.set(None)
-    try:
+    with holding(_between, None):
         yield
-    finally:
-        _between.reset(token)

@@ -20,7 +20,6 @@ from contextvars import Context, copy_context
 from typing import NamedTuple, TypedDict
 
 from dpicl_rag import _validate
-from dpicl_rag._unobserved import rebuilt_context
 from dpicl_rag.errors import EngineUnavailableError, ModelError
 from dpicl_rag.language_models.base import Progress, Tenths
 from dpicl_rag.language_models.readers.base import CallFailure, failure_of, status_of
@@ -229,7 +228,7 @@ class ConcurrentReader:
         ended: queue.SimpleQueue[tuple[int, _Outcome]] = queue.SimpleQueue()
         stop = threading.Event()
         with quietly():  # each time anew: a call may load what is held off
-            context = rebuilt_context(copy_context())
+            context = copy_context()
         for index in range(len(prompts)):
             waiting.put(index)
 

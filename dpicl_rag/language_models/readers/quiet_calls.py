@@ -17,17 +17,23 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
+from dpicl_rag._context_variables import held, holding
 from dpicl_rag._unobserved import unobserved
 
-_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+_QUIET: ContextVar[bool] = ContextVar("quiet")
 """Set by `quietly`, and copied to the threads that make calls."""
 
-_langchain_is_quiet = _llama_index_is_quiet = _QUIET.get  # each by its name, for tests
+
+def _quiet() -> bool:
+    return held(_QUIET) is True
+
+
+_langchain_is_quiet = _llama_index_is_quiet = _quiet  # each by its name, for tests
 
 _installing = threading.Lock()
 # Instrumentations of HTTP clients and of model clients look at these. The second is OpenLLMetry's.
@@ -36,7 +42,7 @@ _SUPPRESSED = ("suppress_instrumentation", "suppress_language_model_instrumentat
 
 class _QuietCalls(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        return not _QUIET.get()
+        return not _quiet()
 
 
 _SILENCE = _QuietCalls()
@@ -57,15 +63,13 @@ def quietly() -> Iterator[None]:
             _silence_langchain()
         if "llama_index.core.callbacks" in sys.modules:
             _silence_llama_index()
-    before = _QUIET.set(True)
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(unobserved())
-            for held in (_without_instrumentation(), _without_langsmith()):
-                stack.enter_context(held)
-            yield
-    finally:
-        _QUIET.reset(before)
+    with (
+        holding(_QUIET, True),
+        unobserved(),
+        _without_instrumentation(),
+        _without_langsmith(),
+    ):
+        yield
 
 
 def _silence_logs() -> None:

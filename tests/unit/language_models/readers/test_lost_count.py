@@ -4,15 +4,17 @@ Two runs of all tests met it (python/cpython issue 148891): a variable was set, 
 """
 
 import ctypes
+import logging
 import platform
 import sys
 from contextvars import Context, ContextVar, copy_context
 
 import pytest
 
-from dpicl_rag._unobserved import rebuilt_context
-from dpicl_rag.language_models.readers import concurrent_reader, quiet_calls
+from dpicl_rag import _unobserved
+from dpicl_rag.language_models.readers import quiet_calls
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
+from dpicl_rag.language_models.turns import undisturbed
 
 BEFORE = ContextVar("before")
 VARIABLES, COUNT = 3, 4  # words from the beginning: of a context, of its variables
@@ -23,33 +25,68 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+RECORD = logging.makeLogRecord({"msg": "private"})
+
+
 def lose_count(context):
     """As if no variable were set."""
     word = ctypes.sizeof(ctypes.c_void_p)
     variables = ctypes.c_void_p.from_address(id(context) + VARIABLES * word).value
     ctypes.c_ssize_t.from_address(variables + COUNT * word).value = 0
+    Context().run(int)  # another context comes between, so that no value is kept from before
 
 
-def lost():
-    """A copy of what is set here, miscounted."""
-    copied = copy_context()
-    lose_count(copied)
-    assert len(list(copied)) > 0
-    assert len(copied) == 0
-    return copied
+def in_a_miscounted_context(ask):
+    """What ``ask`` says where ``BEFORE`` is set and not found, until more is set."""
+    context = Context()
 
-
-def test_variables_of_a_miscounted_context_are_found():
-    def ask():
+    def asked():
         BEFORE.set("here")
-        return lost()
+        lose_count(context)
+        assert len(copy_context()) == 0
+        assert BEFORE.get(None) is None  # the fault itself
+        return ask(context)
 
-    miscounted = Context().run(ask)
-    assert miscounted.get(BEFORE) is None  # the fault itself
-    assert rebuilt_context(miscounted)[BEFORE] == "here"
+    return context.run(asked)
 
 
-def test_calls_of_a_miscounted_context_are_quiet(monkeypatch):
-    monkeypatch.setattr(concurrent_reader, "copy_context", lost)
-    reader = ConcurrentReader(lambda prompt: str(quiet_calls._QUIET.get()), "quiet?")
-    assert Context().run(reader.replies, ["a", "b"]) == ["True", "True"]
+@pytest.mark.parametrize("hold", [quiet_calls.quietly, _unobserved.unobserved, undisturbed])
+def test_what_others_set_is_found_in_a_block(hold):
+    def ask(context):
+        with hold():
+            lose_count(context)
+            with hold():  # sets what is set, and ends; then so does the outer one
+                found = BEFORE.get(None)
+        return found
+
+    assert in_a_miscounted_context(ask) == "here"
+
+
+def test_a_call_is_quiet_though_its_context_loses_count():
+    def ask(context):
+        with quiet_calls.quietly():
+            lose_count(context)
+            return (
+                quiet_calls._langchain_is_quiet(),
+                quiet_calls._llama_index_is_quiet(),
+                quiet_calls._SILENCE.filter(RECORD),
+                _unobserved._SILENCE.filter(RECORD),
+            )
+
+    assert in_a_miscounted_context(ask) == (True, True, False, False)
+
+
+def test_others_are_heard_in_a_miscounted_context():
+    def ask(context):
+        return quiet_calls._SILENCE.filter(RECORD), _unobserved._SILENCE.filter(RECORD)
+
+    assert in_a_miscounted_context(ask) == (True, True)
+
+
+def test_calls_of_a_reader_are_quiet_in_a_miscounted_context():
+    def called(prompt):
+        return str((quiet_calls._langchain_is_quiet(), BEFORE.get(None)))
+
+    reader = ConcurrentReader(called, "quiet?")
+    said = in_a_miscounted_context(lambda context: reader.replies(["a", "b"]))
+    assert said == ["(True, 'here')"] * 2
