@@ -53,6 +53,8 @@ _NUMBER = re.compile(
 )
 _NUMBERED = re.compile(r"(?P<noun>[^\W\d_]+)\s+(?P<number>\d+[a-z]?)\b")
 _ELIDED = re.compile(r"\b(?:[Ll]|[djmnst]|qu|dell|all|nell|dall|sull)['\u2019](?=[^\W\d_]{2})")
+_CLITIC = re.compile(r"['\u2019](?:s|re|ll|ve|d|m)$")
+"""The end of "it's"."""
 _CURRENCIES = {
     "EUR": ("€", "eur", "euro", "euros"),
     "USD": ("$", "usd", "dollar", "dollars", "dólares", "dollari"),
@@ -243,7 +245,8 @@ class AnswerKeys:
         language, words = self.language, dict[str, bool]()
         for at, word in enumerate(_WORD.findall(text)):
             folded = word.casefold()
-            if not self._is_new(folded) or _is_date(folded) or has_digit(word):
+            says = self._is_new(folded) and folded not in language.announcing
+            if not says or _is_date(folded) or has_digit(word):
                 continue
             # The first word has a capital anyhow.
             capital = word[:1].isupper() and (at > 0 or language.nouns_have_capitals)
@@ -254,7 +257,8 @@ class AnswerKeys:
 
     def _is_new(self, folded: str) -> bool:
         """True of a word in small letters that says something, and something else than asked."""
-        return not is_function_word(folded) and self.language.stem(folded) not in self._asked_stems
+        little = is_function_word(folded) or is_function_word(_CLITIC.sub("", folded))
+        return not little and self.language.stem(folded) not in self._asked_stems
 
     def _items(self, text: str) -> Iterator[str]:
         """Items of a list: of each of its parts the last words that stand together and are news.

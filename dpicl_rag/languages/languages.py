@@ -89,6 +89,7 @@ class Language:
         person_pronouns: Words for a person who was named before; none of such a language.
         generic: Nouns that one wording of a question has and another lacks.
         at_present: Words of a question that an answer to it leaves out.
+        announcing: Words of an answer that only announce a reason.
         bounds: Words of a time until which something is so.
         opposites: Pairs of words: who asks for one does not ask for the other.
         abbreviations: Before a point that ends no sentence.
@@ -113,6 +114,7 @@ class Language:
     person_pronouns: frozenset[str]
     generic: frozenset[str]
     at_present: frozenset[str]
+    announcing: frozenset[str]
     bounds: frozenset[str]
     opposites: tuple[frozenset[str], ...]
     abbreviations: frozenset[str]
@@ -362,6 +364,7 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         person_pronouns=frozenset(data.get("person_pronouns", "").split()),
         generic=frozenset(data["generic"].split()),
         at_present=frozenset(data["at_present"].split()),
+        announcing=frozenset(data["announcing"].split()),
         bounds=frozenset(data["bounds"].split()),
         opposites=tuple(
             frozenset(pair.split()) for pair in data["opposites"].casefold().split(",")

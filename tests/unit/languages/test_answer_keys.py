@@ -216,6 +216,18 @@ def test_reasons_and_lists_have_several_keys_and_at_most_so_many():
 
 
 @pytest.mark.parametrize(
+    ("question", "answer", "keys"),
+    [
+        ("Why is the sauna closed?", "It's because of the floor tiles", ("floor", "tile")),
+        ("Why is the sauna closed?", "New floor tiles are the reason why", ("floor", "tile")),
+        ("Warum ist die Sauna zu?", "Es gibt wegen der Meisterschaft keine", ("Meisterschaft",)),
+    ],
+)
+def test_words_that_announce_a_reason_are_none(question, answer, keys):
+    assert AnswerKeys(question).of(answer) == keys
+
+
+@pytest.mark.parametrize(
     ("answer", "items"),
     [
         (
