@@ -85,6 +85,11 @@ class Question:
         config = self.config
         return self.prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
 
+    def hears(self, other: Question) -> bool:
+        """Room for another question behind whatever an expert reads of its unit. Public."""
+        longest = len(self.prompt.prefix) + self.allowance + len(other.prompt.suffix)
+        return longest + self.config.max_tokens <= self.model.context_length
+
     def digest(self, passages: Sequence[str]) -> Input:
         """Input of an expert from its unit."""
         return self.model.digest(passages, self.allowance)
