@@ -86,8 +86,9 @@ class Question:
         return self.prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
 
     def hears(self, other: Question) -> bool:
-        """Room for another question behind whatever an expert reads of its unit. Public."""
-        longest = len(self.prompt.prefix) + self.allowance + len(other.prompt.suffix)
+        """Room for another question behind whatever a row reads in a document's place. Public."""
+        read = max(self.allowance, self.prompt.bare(self.model))
+        longest = len(self.prompt.prefix) + read + len(other.prompt.suffix)
         return longest + self.config.max_tokens <= self.model.context_length
 
     def digest(self, passages: Sequence[str]) -> Input:
