@@ -97,9 +97,14 @@ class Question:
 
     @property
     def phrasings(self) -> tuple[Prompt, ...]:
-        """Prompts of experts: of the part that asks, and of the whole where it says more."""
-        brief = asking_part(self.text)
-        return (self.prompt,) if brief == self.text else (self.worded(brief).prompt, self.prompt)
+        """Prompts of experts: of the part that asks, and of the whole where it says more.
+
+        None has more behind the document than the whole: rows have no room for it, and an error
+        would tell that an expert has much to say. "Troubleshooting" at a beginning is four tokens.
+        """
+        brief = self.worded(asking_part(self.text)).prompt
+        shorter = len(brief.suffix) < len(self.prompt.suffix)
+        return (brief, self.prompt) if shorter else (self.prompt,)
 
     def worded(self, text: str) -> Question:
         """The same in other words."""
