@@ -163,6 +163,10 @@ class Prompt:
     lead: str = " "
     no_document: str = "(none)"
 
+    def bare(self, model: LanguageModel) -> int:
+        """Tokens that a row reads which has no document, and one at least."""
+        return max(1, len(model.tokenizer.encode(self.no_document)))
+
     def allowance(self, model: LanguageModel, unit_tokens: int, max_tokens: int) -> int:
         """Most document tokens that fit a row beside the public parts; a public number.
 
@@ -171,7 +175,8 @@ class Prompt:
         """
         public = len(self.prefix) + len(self.suffix) + max_tokens
         left = model.context_length - public
-        if left < 1:
+        # The bare row is not always read: an error there would tell what a unit has said.
+        if left < self.bare(model):
             raise ContextLengthError(
                 f"the question, the template and the answer need {public} tokens, and the "
                 f"model's context holds {model.context_length}; shorten the question, lower "

@@ -103,13 +103,13 @@ def proposal_for(
         proposal = None
     if question.config.agreement == "off" or not nearest:
         return proposal, text
-    if proposal and (found := as_before(question, proposal, nearest, question.allowance)):
+    if proposal and (found := as_before(question, proposal, nearest, question)):
         return found, f"{text} {found.question}"
     for brief in map(question.worded, shorter_questions(text)):
         shorter = propose(brief, informed_model, informed)
         if shorter and not _answers(shorter, question, others):
             continue
-        if shorter and (found := as_before(brief, shorter, nearest, question.allowance)):
+        if shorter and (found := as_before(brief, shorter, nearest, question)):
             return found, f"{text} {found.question}"
     public = set(known).difference(entry.text for entry in recalled)
     if proposal is None or not _stands_in(proposal, question, public):
@@ -133,7 +133,7 @@ def propose(question: Question, informed_model: LanguageModel, informed: Input) 
 
 
 def as_before(
-    question: Question, proposal: Proposal, nearest: Sequence[Entry], allowance: int
+    question: Question, proposal: Proposal, nearest: Sequence[Entry], asked: Question
 ) -> Proposal | None:
     """The earlier answer that says the same as a proposal, as it was put to the documents. Public.
 
@@ -141,7 +141,7 @@ def as_before(
         question: What the public row was asked.
         proposal: Its answer.
         nearest: What was released before, the nearest question first.
-        allowance: Tokens that an expert reads of its unit, for the question that was asked.
+        asked: For which experts read: the question, or the one whose part it is.
     """
     for entry in nearest:
         released = _released(entry, question)
@@ -149,7 +149,7 @@ def as_before(
             continue
         earlier = question.worded(entry.question)
         # Documents are read before it is known which question they answer.
-        found = _released_then(released, earlier) if earlier.allowance >= allowance else None
+        found = _released_then(released, earlier) if asked.hears(earlier) else None
         if found is not None:
             return replace(found, counted=not entry.drawn)
     return None
@@ -173,7 +173,7 @@ def named_before(question: Question, nearest: Sequence[Entry]) -> Proposal | Non
                 now, counted = question.text, not entry.drawn
                 earlier = question.worded(entry.question)
                 # Documents are read before it is known which question they answer.
-                both = earlier.allowance >= question.allowance
+                both = question.hears(earlier)
                 suffixes = question.prompt.suffix, earlier.prompt.suffix if both else ()
                 then, suffix = entry.question if both else "", max(suffixes, key=len)
                 return Proposal(tokens, (), suffix, now, vote.short, counted, then)

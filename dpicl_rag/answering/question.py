@@ -85,15 +85,26 @@ class Question:
         config = self.config
         return self.prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
 
+    def hears(self, other: Question) -> bool:
+        """Room for another question behind whatever a row reads in a document's place. Public."""
+        read = max(self.allowance, self.prompt.bare(self.model))
+        longest = len(self.prompt.prefix) + read + len(other.prompt.suffix)
+        return longest + self.config.max_tokens <= self.model.context_length
+
     def digest(self, passages: Sequence[str]) -> Input:
         """Input of an expert from its unit."""
         return self.model.digest(passages, self.allowance)
 
     @property
     def phrasings(self) -> tuple[Prompt, ...]:
-        """Prompts of experts: of the part that asks, and of the whole where it says more."""
-        brief = asking_part(self.text)
-        return (self.prompt,) if brief == self.text else (self.worded(brief).prompt, self.prompt)
+        """Prompts of experts: of the part that asks, and of the whole where it says more.
+
+        None has more behind the document than the whole: rows have no room for it, and an error
+        would tell that an expert has much to say. "Troubleshooting" at a beginning is four tokens.
+        """
+        brief = self.worded(asking_part(self.text)).prompt
+        shorter = len(brief.suffix) < len(self.prompt.suffix)
+        return (brief, self.prompt) if shorter else (self.prompt,)
 
     def worded(self, text: str) -> Question:
         """The same in other words."""

@@ -203,10 +203,21 @@ class _Document:
         return bool(words) and words <= self.signed
 
 
-def vote_reader(question: Question, passages: Sequence[Sequence[str]]) -> VoteReader:
-    """The reader of the sentences that experts say to a question."""
-    config, tokenizer = question.config, question.model.tokenizer
-    bare = BareModel(question.model, question.prompt, config.max_tokens)
+def vote_reader(
+    question: Question, passages: Sequence[Sequence[str]], longest: int = 0
+) -> VoteReader:
+    """The reader of the sentences that experts say to a question.
+
+    Args:
+        question: What is asked.
+        passages: What each expert was given of its unit. Private.
+        longest: Tokens between a document and what its expert says, where some are more than those
+            of the question.
+    """
+    config, tokenizer, suffix = question.config, question.model.tokenizer, question.prompt.suffix
+    # Its room holds whatever one of them may say: an error would tell that one has said it.
+    room = config.max_tokens + max(0, longest - len(suffix))
+    bare = BareModel(question.model, question.prompt, room)
     text, form = question.text, question.form
     return VoteReader(
         tokenizer,
@@ -334,12 +345,13 @@ def naming_of(
     phrasings = asked.phrasings
     if proposal.earlier:
         phrasings += question.worded(proposal.earlier).phrasings
+    suffixes = [one.suffix for one in phrasings]
     return partial(
         naming,
         key=proposal.named,
-        phrasings=[one.suffix for one in phrasings],
+        phrasings=suffixes,
         most=question.config.max_tokens,
-        reader=partial(vote_reader, asked, passages),
+        reader=partial(vote_reader, asked, passages, max(map(len, suffixes))),
     )
 
 

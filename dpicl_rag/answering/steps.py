@@ -13,7 +13,12 @@ from dataclasses import replace
 from dpicl_rag.answering.free_answers import ready_stream
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_stream import PrivateStream
-from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, EngineUnavailableError
+from dpicl_rag.errors import (
+    BudgetExceededError,
+    DeltaSpentError,
+    EngineUnavailableError,
+    StoppedError,
+)
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.languages.nested_questions import name_in, nested_question
 from dpicl_rag.mechanisms.selection import Mechanism
@@ -93,6 +98,9 @@ def _step(
         stopped = "budget"
     except EngineUnavailableError:
         stopped = "unavailable"
+    except StoppedError as error:
+        error.rho += sum(one.rho for one in earlier)
+        raise
     else:
         stream.add_cost(earlier)
         return stream

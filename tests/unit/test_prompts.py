@@ -101,6 +101,16 @@ def test_the_allowance_is_what_the_context_leaves(tiny_model):
         TEMPLATE.cut(tiny_model.tokenizer, "who?" * 600).allowance(tiny_model, 100, 10)
 
 
+def test_a_question_leaves_room_for_the_row_that_reads_no_document(tiny_model):
+    """That row is read where an expert says something: an error would tell that one does."""
+    prompt = TEMPLATE.cut(tiny_model.tokenizer, "who?")
+    least = len(tiny_model.digest((TEMPLATE.no_document,), 99))
+    most = 2048 - len(prompt.prefix) - len(prompt.suffix) - least
+    assert prompt.allowance(tiny_model, 100, most) == least
+    with pytest.raises(ContextLengthError, match="shorten the question"):
+        prompt.allowance(tiny_model, 100, most + 1)
+
+
 def test_labels_are_encoded_with_their_lead(tiny_model):
     assert label_tokens(tiny_model.tokenizer, ["yes", "no"], " ") == [
         tiny_model.tokenizer.encode(" yes"),

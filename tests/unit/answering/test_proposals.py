@@ -26,6 +26,7 @@ from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import NoisyCount
 from tests.support.scripted_model import ScriptedModel
+from tests.support.tiny_model import build_tiny_model
 
 SIZE, END = 16, 15
 COUNT = 0.04  # rho of one support count at epsilon 8
@@ -274,7 +275,7 @@ def test_what_was_released_before_is_put_to_the_documents_as_it_was(
     tokenizer, question = tiny_model.tokenizer, briefly(tiny_model, "What arrives?")
     first = Proposal(tuple(tokenizer.encode(f" {said}")), (), question.prompt.suffix)
     nearest = [entry("It is something else."), entry(released)]
-    found = as_before(question, first, nearest, 0)
+    found = as_before(question, first, nearest, question)
     assert (found is not None) == asked_before
     if found is None:
         return
@@ -324,17 +325,32 @@ def test_experts_that_name_the_same_confirm_it(monkeypatch, naming, found, confi
 def test_what_was_drawn_was_not_counted(tiny_model, drawn):
     first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), ())
     earlier = replace(entry("A refund takes 9 days."), drawn=drawn)
-    found = as_before(briefly(tiny_model, "What of a refund?"), first, [earlier], 0)
+    asked = briefly(tiny_model, "What of a refund?")
+    found = as_before(asked, first, [earlier], asked)
     assert found.counted == (not drawn)
 
 
-def test_an_earlier_question_that_leaves_less_to_read_is_not_put_again(tiny_model):
-    question = briefly(tiny_model, "What of a refund?")
-    first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), ())
-    nearest = [entry("A refund takes 9 days.")]
-    most = question.worded(EARLIER).allowance
-    assert as_before(question, first, nearest, most) is not None
-    assert as_before(question, first, nearest, most + 1) is None
+@pytest.mark.parametrize("missing", [0, 1])
+def test_an_earlier_question_is_put_where_the_longest_unit_leaves_room_for_it(missing):
+    """It has a shorter prompt before the document, which experts do not read: an error told that
+    somebody's document is long."""
+    texts = "What of a refund?", "Wann kommt die Erstattung an?"
+
+    def asking(model):
+        return [Question(text, PromptTemplate(), model, SHORT, silent=True) for text in texts]
+
+    now, then = (one.prompt for one in asking(build_tiny_model()))
+    whole = len(now.prefix) + SHORT.unit_tokens + len(then.suffix) + SHORT.max_tokens
+    model = build_tiny_model(max_position_embeddings=whole - missing)
+    question, earlier = asking(model)
+    assert earlier.allowance == question.allowance == SHORT.unit_tokens
+    nearest = [replace(entry("9 days."), question=earlier.text)]
+    first = Proposal(tuple(model.tokenizer.encode(" 9 days.")), (), now.suffix)
+    assert (as_before(question, first, nearest, question) is None) == missing
+    found = named_before(question, nearest)
+    assert found.earlier == ("" if missing else earlier.text)
+    room = SHORT.max_tokens + len(found.suffix) - len(now.suffix)
+    read(model, now, [question.digest(["a long document"])], room=room)
 
 
 @pytest.mark.parametrize(
@@ -424,6 +440,24 @@ def test_who_has_no_vote_hears_the_question_that_was_answered(tiny_model):
     assert find(Rows()).tolist() == [True, False, True, False]
     assert ("then", [False, False, True, False]) in heard
     assert [mask[:2] for when, mask in heard if when == "then"] == [[False, False]] * len(then)
+
+
+def test_what_an_expert_says_to_a_longer_question_is_no_error(tiny_model):
+    """An error in its place told that a unit says it: nothing else asks the bare model."""
+    earlier = f"{'A lady writes to us about her skates. ' * 2}{EARLIER}"
+    asked = briefly(tiny_model, "What of a refund?")
+    proposal = named_before(asked, [replace(entry("A refund takes 9 days."), question=earlier)])
+    longest = asked.worded(earlier).prompt.suffix
+    assert proposal.suffix == longest
+    assert len(longest) > len(asked.prompt.suffix) + SHORT.max_tokens
+    tokens = tuple(tiny_model.tokenizer.encode(" A refund takes 9 days."))
+
+    class Rows:
+        def continue_each(self, token_ids, most, silent):
+            said = tokens if tuple(token_ids) == longest else ()
+            return [Continuation(said, (-0.01,) * len(said))]
+
+    assert naming_of(asked, proposal, [["A refund takes 9 days."]])(Rows()).tolist() == [True]
 
 
 @pytest.mark.parametrize(

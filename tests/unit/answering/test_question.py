@@ -3,6 +3,7 @@
 import pytest
 
 from dpicl_rag import ConfigurationError, PromptTemplate
+from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.question import Question
 from dpicl_rag.configuration import PrivacyConfig
 
@@ -25,3 +26,22 @@ def test_other_words_have_a_prompt_of_their_own(tiny_model):
 def test_without_words_there_is_none(tiny_model, text):
     with pytest.raises(ConfigurationError, match="empty"):
         Question(text, PromptTemplate(), tiny_model, PrivacyConfig())
+
+
+@pytest.mark.parametrize("longer", [0, 1, 3])
+def test_rows_have_room_for_all_that_experts_say_to_each_wording(tiny_model, monkeypatch, longer):
+    """An error told that one of them has much to say, to ": troubleshooting is what?"."""
+    bytes_of = type(tiny_model.tokenizer).encode
+
+    def encode(self, text):
+        found = bytes_of(self, text)
+        return found + found[:1] * (len(": ") + longer) if text.startswith("trouble") else found
+
+    monkeypatch.setattr(type(tiny_model.tokenizer), "encode", encode)
+    config = PrivacyConfig(max_tokens=7, unit_tokens=8)
+    question = Question(": troubleshooting is what?", PromptTemplate(), tiny_model, config)
+    inputs = [question.digest(["a document"])]
+    rows = read(tiny_model, question.prompt, inputs, room=config.max_tokens)
+    for one in question.phrasings:
+        [said] = rows.continue_each(one.suffix, config.max_tokens, [True])
+        assert said.tokens

@@ -4,7 +4,7 @@ import pytest
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM
 from dpicl_rag.answering.steps import answered_in_steps
-from dpicl_rag.errors import BudgetExceededError, EngineUnavailableError
+from dpicl_rag.errors import BudgetExceededError, EngineUnavailableError, StoppedError
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.requests import Request
 from dpicl_rag.results import UNSUPPORTED
@@ -98,6 +98,26 @@ def test_a_step_that_cannot_be_asked_ends_the_answer_and_the_first_is_charged(er
     assert (answer.text, answer.supported, answer.stopped_by) == (text, False, stopped)
     assert answer.epsilon == 8.0
     assert answer.rho > 0
+
+
+@pytest.mark.parametrize("search", [0.0, 0.25])
+def test_a_step_that_is_stopped_tells_what_all_have_cost(tmp_path, search):
+    """It said that it cost nothing, or its own search, where the first step was paid for."""
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        _, asked = llm(ledger=ledger, corpus="mail", accounting="fixed")
+
+        def begin(question):
+            if question != FIRST:
+                error = StoppedError("the server is going down")
+                error.rho = search
+                raise error
+            return asked.stream(question, documents())
+
+        with pytest.raises(StoppedError) as stopped:
+            answered_in_steps(QUESTION, begin, asked.model.tokenizer)
+        (spent,) = (one.spent for one in ledger.status() if one.name == "mail")
+    assert spent > 0
+    assert stopped.value.rho == pytest.approx(spent + search, rel=1e-6)
 
 
 def test_three_questions_are_the_most_that_one_takes():
