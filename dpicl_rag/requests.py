@@ -80,7 +80,9 @@ class Request(BaseModel):
         description="A published method, charged the same for every unit; see docs/methods.md. By "
         "default the settings decide.",
     )
-    most: int = Field(1, ge=1, strict=True, description="Labels that one unit says at most.")
+    most: int = Field(
+        1, ge=1, le=1000, strict=True, description="Labels that one unit says at most."
+    )
     by: ReadBy | None = Field(
         None,
         description="What reads a unit: the model, or the stored vectors, which tell subjects "
@@ -97,7 +99,7 @@ class Request(BaseModel):
     )
     sample: float = Field(
         1.0,
-        gt=0,
+        ge=1e-6,  # what is scaled by less is no number
         le=1,
         description="Ask each unit by a secret coin of its own, with this probability: fewer are "
         "read, and intervals are wider.",
@@ -196,7 +198,7 @@ class Request(BaseModel):
     def _of_column(self) -> Self:
         """The same with a question, by which its answer is found again."""
         kind: Kind = self.kind or "column"
-        if self.column is None:
+        if not (self.column or "").strip():
             raise ConfigurationError("name the column whose values are read (column=...)")
         given = {name: getattr(self, name) for name in self.model_fields_set - {"kind"}}
         asked = self.question or _OF_COLUMNS[kind].format(self.column)
