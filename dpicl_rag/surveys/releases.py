@@ -88,7 +88,7 @@ def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStr
     if kind == "answer":
         return begin_answer(request, documents, run)
     found = _released(request, documents, run, asked)
-    answer = _in_words(found, kind, run.booked_under(corpus_name_of(documents)))
+    answer = in_words(found, kind, run.booked_under(corpus_name_of(documents)))
     return ready_stream(answer, request.question or asked or "", run.model.tokenizer)
 
 
@@ -120,7 +120,7 @@ def _released(request: Request, documents: Documents, run: PrivateRun, asked: st
     return found
 
 
-def _in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
+def in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
     """A result as an answer in text, with its numbers beside."""
     if isinstance(found, PrivateAnswer):
         return found

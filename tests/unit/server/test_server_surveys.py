@@ -1,6 +1,7 @@
 """`/v1/surveys`: counts, tallies and surveys of a corpus, and what is refused."""
 
 import asyncio
+import re
 import threading
 from contextlib import closing
 from types import SimpleNamespace
@@ -41,6 +42,15 @@ def test_a_count_has_an_interval_and_a_price(server):
     assert found["yes"]["low"] <= found["yes"]["units"] <= found["yes"]["high"] <= 60
     assert (found["epsilon"], found["delta"]) == (8.0, 1e-5)
     assert found["text"].endswith("95 in 100 that say no.")
+
+
+def test_metrics_tell_what_counts_were_charged(server):
+    chat = {"messages": [{"role": "user", "content": "Who?"}], "dpicl": {"kind": "survey"}}
+    for path, body in (("/v1/surveys", {"kind": "survey"}), ("/v1/chat/completions", chat)):
+        server.client.post(path, json={"model": "notes", **body})
+        metrics = server.client.get("/metrics").text
+        [told] = re.findall(r'^dpicl_rho_total{corpus="notes"} (.+)', metrics, re.M)
+        assert float(told) == pytest.approx(server.service.ledger.status()[0].spent)
 
 
 def test_a_tally_and_a_survey_come_out_of_the_same_budget(server):
