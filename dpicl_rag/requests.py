@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     SkipValidation,
     ValidationError,
     field_validator,
@@ -112,6 +113,7 @@ class Request(BaseModel):
     fresh: bool = Field(
         False, description="Ask the documents again, and pay again, for what was asked before."
     )
+    _words: str | None = PrivateAttr(None)
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -208,6 +210,17 @@ class Request(BaseModel):
     def read_by(self) -> ReadBy:
         """The reader of units in a tally or a survey."""
         return self.by or ("vectors" if self.kind == "survey" else "model")
+
+    @property
+    def words(self) -> str | None:
+        """The question, or that of whole documents in whose language the result is told."""
+        return self.question or self._words
+
+    def asked_as(self, words: str | None) -> Self:
+        """The same; where it has no question it is told in the language of these words."""
+        other = self.model_copy()
+        other._words = self._words or words
+        return other
 
     def asked(self) -> str:
         """The question.
