@@ -115,7 +115,7 @@ def _released(request: Request, documents: Documents, run: PrivateRun) -> Result
     else:
         found = _RELEASES[kind](request, documents, run)
     if isinstance(found, SurveyedUnits) and found.question is None:
-        return replace(found, question=request.words)  # of whole documents, and told in its language
+        return replace(found, question=request.words)  # of whole documents, in its language
     return found
 
 
