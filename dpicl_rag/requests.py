@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     SkipValidation,
     ValidationError,
     field_validator,
@@ -80,7 +81,9 @@ class Request(BaseModel):
         description="A published method, charged the same for every unit; see docs/methods.md. By "
         "default the settings decide.",
     )
-    most: int = Field(1, ge=1, strict=True, description="Labels that one unit says at most.")
+    most: int = Field(
+        1, ge=1, le=1000, strict=True, description="Labels that one unit says at most."
+    )
     by: ReadBy | None = Field(
         None,
         description="What reads a unit: the model, or the stored vectors, which tell subjects "
@@ -97,7 +100,7 @@ class Request(BaseModel):
     )
     sample: float = Field(
         1.0,
-        gt=0,
+        ge=1e-6,  # what is scaled by less is no number
         le=1,
         description="Ask each unit by a secret coin of its own, with this probability: fewer are "
         "read, and intervals are wider.",
@@ -110,6 +113,7 @@ class Request(BaseModel):
     fresh: bool = Field(
         False, description="Ask the documents again, and pay again, for what was asked before."
     )
+    _words: str | None = PrivateAttr(None)
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -196,7 +200,7 @@ class Request(BaseModel):
     def _of_column(self) -> Self:
         """The same with a question, by which its answer is found again."""
         kind: Kind = self.kind or "column"
-        if self.column is None:
+        if not (self.column or "").strip():
             raise ConfigurationError("name the column whose values are read (column=...)")
         given = {name: getattr(self, name) for name in self.model_fields_set - {"kind"}}
         asked = self.question or _OF_COLUMNS[kind].format(self.column)
@@ -206,6 +210,17 @@ class Request(BaseModel):
     def read_by(self) -> ReadBy:
         """The reader of units in a tally or a survey."""
         return self.by or ("vectors" if self.kind == "survey" else "model")
+
+    @property
+    def words(self) -> str | None:
+        """The question, or that of whole documents in whose language the result is told."""
+        return self.question or self._words
+
+    def asked_as(self, words: str | None) -> Self:
+        """The same; where it has no question it is told in the language of these words."""
+        other = self.model_copy()
+        other._words = self._words or words
+        return other
 
     def asked(self) -> str:
         """The question.

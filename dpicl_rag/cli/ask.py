@@ -95,7 +95,7 @@ def ask(
     with ExitStack() as stack:
         if not question.strip():
             raise ConfigurationError("the question is empty")
-        request = Request.of(kind, question=question, **asking).settled()
+        request = Request.of(kind, question=question, **asking).settled().asked_as(question)
         bundle = data_folder.open_bundle(published, source.embedder)
         records, lacks = None, ""
         if bundle is not None and not (plan or asking.get("fresh")):
@@ -207,7 +207,8 @@ def _ask_units(
         fields |= {"threshold": source.threshold}
         fields |= {"by": None if answering.reader is None else "model"}
     given = {name: one for name, one in fields.items() if one is not None}
-    request = Request.of(**{**request.model_dump(exclude_unset=True), **given})
+    words, given = request.words, {**request.model_dump(exclude_unset=True), **given}
+    request = Request.of(**given).asked_as(words)
     kind = request.kind or "answer"
     if not as_json:
         console.note(_CHOSEN[kind])

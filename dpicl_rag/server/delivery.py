@@ -69,7 +69,6 @@ async def streamed(
 ) -> Response:
     """An answer as server-sent events."""
     stack = AsyncExitStack()
-    answering.exchange.left = True  # until the events have ended
 
     async def begin() -> bool:
         await stack.enter_async_context(answering.begun())
@@ -78,6 +77,7 @@ async def streamed(
     if await unless_gone(request, begin()) is None:
         await stack.aclose()
         return Response(status_code=GONE)
+    answering.exchange.left = True  # until the events have ended
     return _Streamed(events, stack.aclose, headers={**headers, "Cache-Control": "no-store"})
 
 

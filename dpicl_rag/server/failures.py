@@ -107,4 +107,5 @@ def refusal(error: BaseException) -> Refusal:
     if isinstance(error, StoppedError):
         return Refusal(503, str(error), kind="server_error", code="stopped", headers=_NOT_BY_ITSELF)
     status = 503 if isinstance(error, DPICLError) else 500
-    return Refusal(status, _FAILED, kind="server_error", code="unavailable")
+    again = _NOT_BY_ITSELF  # its search may be paid for
+    return Refusal(status, _FAILED, kind="server_error", code="unavailable", headers=again)

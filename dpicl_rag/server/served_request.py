@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Event
 from typing import Any
 
@@ -23,6 +22,7 @@ from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.service import PUBLIC, Service
+from dpicl_rag.surveys.releases import in_words
 from dpicl_rag.surveys.survey_results import ReleasedNumbers
 
 TELLING = 0.5
@@ -83,8 +83,13 @@ class ServedRequest:
             DPICLError: Nothing is spent.
             Refusal: The same.
         """
+
+        def count() -> ReleasedNumbers:
+            found = self.service.run(self.name, self.caller, self.request)
+            self.exchange.answer = in_words(found, self.request.kind or "count", self.name)
+            return found
+
         async with self.admission.place(self.caller):
-            count = partial(self.service.run, self.name, self.caller, self.request)
             return await self.admission.take_steps(count)
 
     @asynccontextmanager

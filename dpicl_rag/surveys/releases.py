@@ -56,7 +56,7 @@ def settled(request: Request, documents: Documents, run: PrivateRun) -> tuple[Re
     if request.turns and request.question is not None and request.kind != "answer":
         whole = whole_question(request.question, request.turns, run.model, run.reader)
         request = request.model_copy(update={"question": whole, "turns": ()})
-    chosen = request.settled()
+    chosen = request.settled().asked_as(request.question)
     if request.kind is not None:
         return chosen, documents
     return chosen, whole_of(documents) if chosen.kind in COUNTING else documents
@@ -71,7 +71,7 @@ def release(request: Request, documents: Documents, run: PrivateRun) -> Result:
         run: Reads them, and pays.
     """
     chosen, documents = settled(request, documents, run)
-    return _released(chosen, documents, run, request.question)
+    return _released(chosen, documents, run)
 
 
 def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStream:
@@ -82,14 +82,13 @@ def begin(request: Request, documents: Documents, run: PrivateRun) -> PrivateStr
         documents: Private.
         run: Reads them, and pays.
     """
-    asked = request.question
     request, documents = settled(request, documents, run)
     kind = _kind(request)
     if kind == "answer":
         return begin_answer(request, documents, run)
-    found = _released(request, documents, run, asked)
-    answer = _in_words(found, kind, run.booked_under(corpus_name_of(documents)))
-    return ready_stream(answer, request.question or asked or "", run.model.tokenizer)
+    found = _released(request, documents, run)
+    answer = in_words(found, kind, run.booked_under(corpus_name_of(documents)))
+    return ready_stream(answer, request.words or "", run.model.tokenizer)
 
 
 def planned(request: Request, documents: Documents, run: PrivateRun) -> Planned:
@@ -102,25 +101,25 @@ def _kind(request: Request) -> Kind:
     return request.kind or "answer"
 
 
-def _released(request: Request, documents: Documents, run: PrivateRun, asked: str | None) -> Result:
+def _released(request: Request, documents: Documents, run: PrivateRun) -> Result:
     """The result of a request with its kind; a bundle has it already, or an answer to the same."""
     kind = _kind(request)
     found: Result | None
     if isinstance(documents, Bundle) and kind in COUNTING:
         found = published_count(documents, request)
         if found is None:
-            said = Request.of("answer", question=request.question or asked or ABOUT)
+            said = Request.of("answer", question=request.words or ABOUT)
             return begin_answer(said, documents, run).whole()
     elif isinstance(documents, Bundle) and kind == "label":
         found = published_label(documents, request.asked(), request.labels)
     else:
         found = _RELEASES[kind](request, documents, run)
     if isinstance(found, SurveyedUnits) and found.question is None:
-        return replace(found, question=asked)  # of whole documents, and told in its language
+        return replace(found, question=request.words)  # of whole documents, in its language
     return found
 
 
-def _in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
+def in_words(found: Result, kind: Kind, corpus: str) -> PrivateAnswer:
     """A result as an answer in text, with its numbers beside."""
     if isinstance(found, PrivateAnswer):
         return found

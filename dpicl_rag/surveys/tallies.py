@@ -138,7 +138,7 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
     memory = memory_of_counts(documents, run)
     how: Labelling | None = None
     if request.read_by == "vectors":
-        if len(labels) < 2:
+        if len(labels) < 2 or not all(map(str.strip, labels)):
             raise ConfigurationError("give at least two labels, none of them empty")
         _require_labels(request, labels)
         if run.config.accounting == "individual":

@@ -26,6 +26,7 @@ from langchain_core.outputs import (
 )
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import get_config_list
 from pydantic import Field, field_validator
 
 from dpicl_rag.answering.private_stream import PrivateStream
@@ -254,6 +255,22 @@ class PrivateLLM(PrivateModel, BaseLLM):
         ConfigurationError: A setting is unknown or outside its range.
         ModelError: The model cannot be loaded.
     """
+
+    def batch(self, inputs: list[LanguageModelInput], config: Any = None, **how: Any) -> list[str]:
+        """Answer each by itself: what fails takes no answer away that was paid for."""
+        found: list[str] = []
+        for one, its in zip(inputs, get_config_list(config, len(inputs)), strict=True):
+            found += super().batch([one], its, **how)
+        return found
+
+    async def abatch(
+        self, inputs: list[LanguageModelInput], config: Any = None, **how: Any
+    ) -> list[str]:
+        """``batch`` with the answers drawn in worker threads."""
+        found: list[str] = []
+        for one, its in zip(inputs, get_config_list(config, len(inputs)), strict=True):
+            found += await super().abatch([one], its, **how)
+        return found
 
     @property
     def _llm_type(self) -> str:

@@ -39,6 +39,7 @@ from dpicl_rag.server.tool_schemas import (
     ARGUMENTS,
     Arguments,
 )
+from tests.integrations.installation import an_installation
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import program, run_command
 from tests.support.scripted_model import ScriptedModel
@@ -553,3 +554,21 @@ def test_the_readme_says_how_many_units_an_answer_needs(
 )
 def test_the_readme_promises_what_doors_are_tested_for(sentence):
     assert sentence in README
+
+
+def test_a_question_about_whole_documents_is_answered_in_its_language_at_every_door():
+    french = "De quoi parlent les documents ?"
+    with an_installation() as installed:
+        llm, notes = installed.llm(), installed.corpus
+        options = ("--corpus", "notes", "--json", "--quiet")
+        with installed.client() as client:
+            reply = client.post("/v1/chat/completions", json={"model": "notes", **chat(french)})
+        told = [
+            llm.ask(french, notes).text,
+            langchain.PrivateRetrievalChain(notes, llm=llm).invoke(french),
+            str(llm.as_query_engine(notes).query(french)),
+            installed.command("ask", french, *options)["stdout"]["text"],
+            reply.json()["choices"][0]["message"]["content"],
+        ]
+    assert reply.json()["question"] == french
+    assert all(text.startswith("Environ ") for text in told), told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from langchain_dpicl_rag import (
     ChatPrivateContext,
@@ -60,6 +61,18 @@ async def test_all_ways_give_the_same_answer(name, tiny_model, tmp_path):
 
     adapter, asked = fresh("abatch")
     assert _text((await adapter.abatch([asked]))[0]) == expected
+
+
+@pytest.mark.parametrize("made", [PrivateLLM, ChatPrivateContext])
+async def test_a_batch_keeps_what_was_answered_where_another_fails(made, tiny_model):
+    model = made(make_llm(tiny_model, max_tokens=2)).bind(documents=[])
+    for found in (
+        model.batch(["What?", " "], return_exceptions=True),
+        await model.abatch(["What?", " "], return_exceptions=True),
+    ):
+        answered, failed = found
+        assert not isinstance(answered, Exception)
+        assert isinstance(failed, ConfigurationError)
 
 
 def _text(output: object) -> str:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import openai
 import pytest
 
-from dpicl_rag import Document
+from dpicl_rag import Corpus, Document
+from dpicl_rag.errors import EngineUnavailableError
+from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.server.settings import CorpusSettings
+from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.paced_model import PacedModel
 from tests.support.scripted_model import ScriptedModel
 from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
@@ -119,6 +124,28 @@ def test_a_budget_that_is_used_up_is_a_quota_in_openais_words(serve):
         client.chat.completions.create(model="notes", messages=messages)
     assert refused.value.code == "budget_exceeded"
     assert refused.value.type == "insufficient_quota"
+
+
+def test_a_client_does_not_pay_by_itself_again_for_a_search_that_came_to_nothing(serve, tmp_path):
+    asked = []
+
+    def down(prompt):
+        asked.append(prompt)
+        raise EngineUnavailableError
+
+    running = serve(model=ScriptedModel({"": "No."}), reading={"reader": as_reader(down)})
+    messages = [{"role": "user", "content": "Where is the office?"}]
+    with closing(Corpus.create("mail", tmp_path / "store", embedder=BucketEmbedder())) as corpus:
+        corpus.add([Document(f"The office is in Elm Lane {n}.", f"unit {n}") for n in range(9)])
+        running.service.offer("mail", CorpusSettings.create().served(corpus))
+        with (
+            openai.OpenAI(base_url=f"{running.url}/v1", api_key=running.key) as client,
+            pytest.raises(openai.InternalServerError),
+        ):
+            client.chat.completions.create(model="mail", messages=messages)
+    assert len(asked) == 1
+    [spent] = [one.spent for one in running.service.ledger.status() if one.name == "mail"]
+    assert 0 < spent < 0.1
 
 
 @pytest.mark.parametrize(

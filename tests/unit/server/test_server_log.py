@@ -45,8 +45,9 @@ def test_every_question_has_a_line(lines):
     ]
 
 
-def test_a_refused_question_has_one_too(lines):
-    [line] = lines(QUESTION, budget=1e-6)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_refused_question_has_one_too(lines, stream):
+    [line] = lines({**QUESTION, "stream": stream}, budget=1e-6)
     assert (line["status"], line["tokens"], line["corpus"]) == (429, 0, "notes")
 
 

@@ -1,6 +1,7 @@
 """`/v1/surveys`: counts, tallies and surveys of a corpus, and what is refused."""
 
 import asyncio
+import re
 import threading
 from contextlib import closing
 from types import SimpleNamespace
@@ -43,6 +44,15 @@ def test_a_count_has_an_interval_and_a_price(server):
     assert found["text"].endswith("95 in 100 that say no.")
 
 
+def test_metrics_tell_what_counts_were_charged(server):
+    chat = {"messages": [{"role": "user", "content": "Who?"}], "dpicl": {"kind": "survey"}}
+    for path, body in (("/v1/surveys", {"kind": "survey"}), ("/v1/chat/completions", chat)):
+        server.client.post(path, json={"model": "notes", **body})
+        metrics = server.client.get("/metrics").text
+        [told] = re.findall(r'^dpicl_rho_total{corpus="notes"} (.+)', metrics, re.M)
+        assert float(told) == pytest.approx(server.service.ledger.status()[0].spent)
+
+
 def test_a_tally_and_a_survey_come_out_of_the_same_budget(server):
     tally = ask(server, kind="tally", question="what?", labels=["office", "canteen"]).json()
     assert list(tally["counts"]) == ["office", "canteen"]
@@ -73,6 +83,11 @@ def test_a_tally_by_vectors_reads_nothing(server, monkeypatch):
         ({"kind": "tally", "question": "w?", "labels": ["a", "b"], "most": 3}, 400, "3 of 2"),
         ({"kind": "median"}, 400, "kind"),
         ({"kind": "count", "question": "w?", "sample": 0}, 400, "sample"),
+        ({"kind": "count", "question": "w?", "sample": 1e-300}, 400, "sample"),
+        ({"kind": "survey", "sample": 5e-324}, 400, "sample"),
+        ({"kind": "column", "column": "x", "most": 1001}, 400, "most"),
+        ({"kind": "column", "column": " "}, 400, "name the column"),
+        ({"kind": "tally", "question": "w?", "labels": [" ", "b"], "by": "vectors"}, 400, "empty"),
         ({"kind": "count", "question": "w?", "epsilon": 9}, 400, "epsilon"),
         ({"kind": "count", "question": "w?", "model": "public"}, 400, "reads no documents"),
         ({"kind": "count", "question": "w?", "model": "other"}, 404, "no such model"),
