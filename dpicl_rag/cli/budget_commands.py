@@ -248,7 +248,6 @@ def _print(found: Sequence[ScopeStatus], rows: Sequence[dict[str, Any]]) -> None
     table = console.table(
         *("Budget of", "Spent", "", "Answers", "Left", "Renews"),
         right=["Answers", "Left"],
-        folded=["Budget of"],
         caption=caption.format(**rows[0]),
     )
     for status, row in zip(found, rows, strict=True):

@@ -140,26 +140,19 @@ def show(text: str, *, style: str | None = None) -> None:
     stdout().print(printable(text), style=style, soft_wrap=True)
 
 
-def table(
-    *titles: str, right: Collection[str] = (), folded: Collection[str] = (), **options: Any
-) -> Table:
-    """A table without lines between its rows.
+def table(*titles: str, right: Collection[str] = (), **options: Any) -> Table:
+    """A table without lines between its rows. Where it is narrow, words are broken, never cut.
 
     Args:
         titles: Of its columns.
         right: Those of columns whose cells stand at the right.
-        folded: Those of columns whose long words are broken, where others are cut.
         **options: Of rich's ``Table``.
     """
     from rich import box
     from rich.table import Column, Table
 
     columns = (
-        Column(
-            one,
-            justify="right" if one in right else "left",
-            overflow="fold" if one in folded else "ellipsis",
-        )
+        Column(one, justify="right" if one in right else "left", overflow="fold")
         for one in titles
     )
     return Table(*columns, **{"box": box.SIMPLE, **options})

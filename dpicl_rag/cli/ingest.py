@@ -150,6 +150,9 @@ def ingest(
         raise typer.BadParameter("name the corpus", param_hint="--corpus")
     if not sources:
         raise typer.BadParameter("name what is to be read", param_hint="PATH")
+    from dpicl_rag.corpora.folder import require_corpus_name
+
+    require_corpus_name(corpus)  # before what may take hours
     options.at_most_one({"--header": header, "--no-header": no_header or None})
     if anew and unit is None:
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")

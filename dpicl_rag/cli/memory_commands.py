@@ -116,8 +116,8 @@ def _public(entry: Entry) -> dict[str, Any]:
 
 
 def _print(found: Sequence[Entry]) -> None:
-    folded = ("Corpus", "Caller", "Question", "Answer")
-    table = console.table("Id", *folded, "Cost", "Time (UTC)", right=["Id"], folded=folded)
+    titles = ("Id", "Corpus", "Caller", "Question", "Answer", "Cost", "Time (UTC)")
+    table = console.table(*titles, right=["Id"])
     for entry in found:
         cost = "edited" if entry.edited else f"epsilon {entry.epsilon:g}"
         texts = (entry.corpus, entry.caller or "", entry.question, entry.answer)

@@ -18,6 +18,7 @@ from typing import Literal
 import platformdirs
 
 from dpicl_rag._packaged import without_bars
+from dpicl_rag.errors import ModelError
 from dpicl_rag.weights import Pinned
 
 
@@ -43,11 +44,20 @@ class QuantisedModel:
         """Its folder, as transformers and servers of models read it; made if need be.
 
         Raises:
-            ModelError: The file can be had nowhere, or is damaged; names what to do.
+            ModelError: The file can be had nowhere, or is damaged, or the folder cannot be written;
+                names what to do.
         """
+        from safetensors import SafetensorError
+
         if not self.is_here:
-            file = next(iter(self.pinned.files))
-            _convert(self.pinned.folder() / file, self.place, self.dtype)
+            file = self.pinned.folder() / next(iter(self.pinned.files))
+            try:
+                _convert(file, self.place, self.dtype)
+            except (OSError, SafetensorError):
+                raise ModelError(
+                    f"the model {self.pinned.name} cannot be made ready in {self.place.parent}; "
+                    "see that this user may write there and that its disk has room"
+                ) from None
         return self.place
 
 

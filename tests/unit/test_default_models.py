@@ -9,6 +9,7 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 from huggingface_hub import constants
+from safetensors import SafetensorError
 
 from dpicl_rag.errors import ConfigurationError, DPICLError, ModelError
 from dpicl_rag.language_models import transformers
@@ -133,6 +134,20 @@ def test_small_is_fetched_by_its_hash_and_converted_once(tmp_path, monkeypatch):
         found = transformers.located("small")
     assert transformers.located("small") == found == transformers.Named(str(other.place))
     assert made == [(b"quantised", "bfloat16")]
+
+
+@pytest.mark.parametrize("error", [PermissionError("private"), SafetensorError("private")])
+def test_a_folder_that_cannot_be_written_is_one_sentence(error, tmp_path, monkeypatch):
+    def convert(*_):
+        raise error
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("dpicl_rag.language_models.converted_models._convert", convert)
+    monkeypatch.setattr(Pinned, "folder", lambda _: tmp_path)
+    with pytest.raises(ModelError, match="that its disk has room") as told:
+        DEFAULT.folder()
+    assert "private" not in str(told.value)
+    assert str(tmp_path / "cache" / "dpicl-rag") in str(told.value)
 
 
 @pytest.mark.parametrize(

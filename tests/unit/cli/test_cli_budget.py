@@ -298,3 +298,13 @@ def test_a_file_that_is_no_ledger(cli, home):
     result = cli("budget", "show", "--ledger", str(path))
     assert result.exit_code == 1
     assert result.stderr.startswith("error: ")
+
+
+def test_a_narrow_terminal_cuts_no_number(cli, monkeypatch):
+    cli("budget", "set", "--corpus", "facts", "--epsilon", "20")
+    spend("facts", 0.04)
+    monkeypatch.setenv("COLUMNS", "40")
+    told = cli("budget", "show").stdout
+    rows = [line for line in told.splitlines() if line.startswith("  ")]
+    assert "…" not in told
+    assert "(5.31)" in "".join("".join(line[16:].split()) for line in rows)

@@ -35,6 +35,13 @@ def test_json_accounts_for_every_record(cli, rows):
     assert (found["units"], found["chunks"], found["new"], found["already_there"]) == (4, 8, 8, 0)
 
 
+def test_a_name_that_cannot_be_one_is_refused_before_a_file_is_read(cli, rows, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.loaders.load", lambda *_, **__: pytest.fail("read"))
+    result = cli("ingest", str(rows), "--corpus", "it")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "3 to 512 letters" in result.stderr
+
+
 def test_twice_is_once(cli, rows):
     first = counts(cli("ingest", str(rows), "--corpus", "facts", "--json"))
     second = counts(cli("ingest", str(rows), "--corpus", "facts", "--json"))
