@@ -184,7 +184,9 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
         max_tokens=config.max_tokens,
         start=run.template.answer_prefix,
         question=question,
-        held=config.unsupported == "refuse" or polish is not None or asked.silent,
+        # Agreement alone tells nothing where what is agreed on is no answer.
+        held=bool(polish or asked.silent or (whole and whole.only_agreement))
+        or config.unsupported == "refuse",
         close=experts.close,
         finish=finish,
     )

@@ -217,7 +217,9 @@ def _ask_units(
         _print_plan(request, opened.name, opened, source, config, answering, as_json=as_json)
         return
     if plan:
-        print_plan_of_numbers(request, config, answering.reader, kind=told, as_json=as_json)
+        print_plan_of_numbers(
+            request, config, answering.reader, opened.name, answering, kind=told, as_json=as_json
+        )
         return
     reader = answering.reader if kind in ("survey", "summary") else None
     asked = partial(ask_units, request, opened, source, config, answering)

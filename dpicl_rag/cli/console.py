@@ -152,8 +152,7 @@ def table(*titles: str, right: Collection[str] = (), **options: Any) -> Table:
     from rich.table import Column, Table
 
     columns = (
-        Column(one, justify="right" if one in right else "left", overflow="fold")
-        for one in titles
+        Column(one, justify="right" if one in right else "left", overflow="fold") for one in titles
     )
     return Table(*columns, **{"box": box.SIMPLE, **options})
 

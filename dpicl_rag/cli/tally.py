@@ -65,7 +65,9 @@ def count(
     config = PrivacyConfig.create(**settings, **reading)
     request = Request.of("count", question=question, **asking)
     if plan:
-        print_plan_of_numbers(request, config, answering.reader, as_json=as_json)
+        print_plan_of_numbers(
+            request, config, answering.reader, units.corpus, answering, as_json=as_json
+        )
         return
     with opened_corpus(units, quiet) as opened:
         ask_units(request, opened, units, config, answering, as_json=as_json, quiet=quiet)
@@ -101,7 +103,7 @@ def tally(
     config = PrivacyConfig.create(**settings, **({} if by_vectors else reading))
     if plan:
         reader = None if by_vectors else answering.reader
-        print_plan_of_numbers(request, config, reader, as_json=as_json)
+        print_plan_of_numbers(request, config, reader, units.corpus, answering, as_json=as_json)
         return
     with opened_corpus(units, quiet) as opened:
         ask_units(request, opened, units, config, answering, as_json=as_json, quiet=quiet)
@@ -153,7 +155,7 @@ def survey(
         **asking,
     )
     if plan:
-        print_plan_of_numbers(request, config, reader, as_json=as_json)
+        print_plan_of_numbers(request, config, reader, units.corpus, paying, as_json=as_json)
         return
     with opened_corpus(units, quiet) as opened:
         asked = partial(ask_units, request, opened, units, config, paying, reader=reader)
@@ -251,6 +253,8 @@ def print_plan_of_numbers(
     request: Request,
     config: PrivacyConfig,
     reader: str | None,
+    name: str,
+    paying: option_groups.Paying,
     *,
     kind: Mapping[str, str] | None = None,
     as_json: bool,
@@ -259,7 +263,7 @@ def print_plan_of_numbers(
     from dpicl_rag.answering.labels import most_label_tokens
     from dpicl_rag.results import within
 
-    with planning_model(config, reader) as llm:
+    with planning_model(config, reader, name, paying) as llm:
         plan = llm.plan((), request)
     cost = f"epsilon {plan.epsilon:g}, delta {plan.delta:g}, rho {plan.rho:.4g}"
     sample = request.sample

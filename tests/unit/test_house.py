@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 72_320  # a context that the interpreter has miscounted is made anew
-MOST_FILES = 348
+MOST_LINES = 72_430  # what two audits mended: limits of fields, room for what a row reads
+MOST_FILES = 349
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9
