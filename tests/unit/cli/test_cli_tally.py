@@ -153,6 +153,14 @@ def test_a_survey_by_ones_own_words(cli, mail, home):
     assert result.stdout.startswith("themes of fewer than about 30 units will not be seen")
 
 
+def test_a_plan_has_the_terms_of_its_ledger(cli, mail):
+    cli("budget", "set", "--corpus", mail, "--epsilon", "100", "--gaussian")
+    command = ("survey", "--corpus", mail, "--json", "-q")
+    planned = json.loads(cli(*command, "--plan").stdout)
+    found = json.loads(cli(*command).stdout)
+    assert {name: found[name] for name in planned} == planned
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
