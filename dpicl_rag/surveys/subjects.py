@@ -71,13 +71,13 @@ def _said(
 ) -> list[str]:
     """What a model says of each unit; empty of one without words."""
     inputs = [model.digest(own, most) for own in units]
-    asked = [bool(one) for one in inputs]
+    some = [one for one in inputs if one]  # no row reads nothing: an error would tell of it
     with enough_memory():
-        rows = read(model, prompt, inputs, room=_TOKENS)
+        rows = read(model, prompt, some, room=_TOKENS)
         assert isinstance(rows, SpeakingRows)
-        said = rows.continue_each(prompt.suffix, _TOKENS, asked)
-    each = zip(said, asked, strict=True)
-    return [first_sentence(model.tokenizer.decode(one.tokens)) if may else "" for one, may in each]
+        said = iter(rows.continue_each(prompt.suffix, _TOKENS, [True] * len(some)))
+    decode = model.tokenizer.decode
+    return [first_sentence(decode(next(said).tokens)) if one else "" for one in inputs]
 
 
 def subject_words(subject: str, request: str | None) -> tuple[str, ...]:

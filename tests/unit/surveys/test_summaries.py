@@ -217,6 +217,20 @@ def test_words_of_one_unit_that_cannot_be_read_are_no_error(monkeypatch):
     assert subject_words("the piano", None) == ()
 
 
+def test_a_unit_without_text_is_no_error(tiny_model):
+    """A model refuses a row that reads nothing."""
+    run = SimpleNamespace(reader=None, model=tiny_model, config=llm().config)
+    units = {"one": ["Our piano is old."], "two": ["The garden is dry."]}
+    [one, two] = subjects(units, None, run, None)
+    assert subjects({"none": [""], **units, "no passage": []}, None, run, None) == [
+        "",
+        one,
+        two,
+        "",
+    ]
+    assert subjects({"none": [""]}, None, run, None) == [""]
+
+
 def test_what_a_search_finds_is_not_summarised(corpus):
     """What one unit moves there is for the search to say."""
     with pytest.raises(ConfigurationError, match="all units are surveyed"):
