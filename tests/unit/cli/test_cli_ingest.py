@@ -338,7 +338,7 @@ def test_the_list_of_records_is_named(cli, home):
     (home / "t.json").write_text('{"cases": [{"text": "lamp"}, {"text": "door"}], "count": 2}')
     refused = cli("ingest", str(home / "t.json"), "--corpus", "cases")
     assert "it holds 'cases'" in refused.stderr
-    assert "--records" in cli("ingest", "imap://a@b", "--corpus", "c", "--records", "x").stderr
+    assert "--records" in cli("ingest", "imap://a@b", "--corpus", "facts", "--records", "x").stderr
     told = cli("ingest", str(home / "t.json"), "--corpus", "cases", "--records", "cases", "--json")
     assert json.loads(told.stdout)["loaded"] == 2
 
