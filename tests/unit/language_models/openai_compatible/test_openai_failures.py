@@ -223,7 +223,7 @@ def test_no_word_of_the_server_and_no_prompt_is_logged_or_told(serve, caplog, ca
 @pytest.mark.usefixtures("endless")
 @pytest.mark.parametrize("accounting", ["fixed", "individual"])
 def test_faults_at_random_lose_no_charge_and_hang_no_answer(serve, ledger, accounting):
-    settings = FIXED if accounting == "fixed" else {"accounting": "individual"}
+    settings = FIXED if accounting == "fixed" else {"accounting": "individual", "agreement": "off"}
     run_faults(serve, ledger, settings, answers=10, seed=1)
 
 
@@ -232,7 +232,7 @@ def test_faults_at_random_lose_no_charge_and_hang_no_answer(serve, ledger, accou
 @pytest.mark.usefixtures("endless")
 @pytest.mark.parametrize("accounting", ["fixed", "individual"])
 def test_many_faults_and_kills(serve, ledger, accounting):
-    settings = FIXED if accounting == "fixed" else {"accounting": "individual"}
+    settings = FIXED if accounting == "fixed" else {"accounting": "individual", "agreement": "off"}
     run_faults(serve, ledger, settings, answers=50, seed=2)
 
 
