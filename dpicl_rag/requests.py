@@ -187,7 +187,7 @@ class Request(BaseModel):
             given.setdefault("labels", told.labels or labels_in(self.question or ""))
         if kind in ("survey", "summary") and told.of_all:
             given["question"] = None
-        return Request.in_conversation(kind, **given)
+        return Request.in_conversation(kind, **given).asked_as(self.question)
 
     def _settled_by(self, given: Set[str]) -> Kind | None:
         """The kind that fields settle, whatever is asked; None where they are those of several."""

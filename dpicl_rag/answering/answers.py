@@ -185,8 +185,10 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
         start=run.template.answer_prefix,
         question=question,
         # Agreement alone tells nothing where what is agreed on is no answer.
-        held=bool(polish or asked.silent or (whole and whole.only_agreement))
-        or config.unsupported == "refuse",
+        held=config.unsupported == "refuse"
+        or polish is not None
+        or asked.silent
+        or (whole is not None and whole.only_agreement),
         close=experts.close,
         finish=finish,
     )

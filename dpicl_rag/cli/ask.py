@@ -95,7 +95,7 @@ def ask(
     with ExitStack() as stack:
         if not question.strip():
             raise ConfigurationError("the question is empty")
-        request = Request.of(kind, question=question, **asking).settled().asked_as(question)
+        request = Request.of(kind, question=question, **asking).settled()
         bundle = data_folder.open_bundle(published, source.embedder)
         records, lacks = None, ""
         if bundle is not None and not (plan or asking.get("fresh")):

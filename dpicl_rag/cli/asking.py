@@ -96,24 +96,22 @@ def asked_model(
 def planning_model(
     config: PrivacyConfig,
     reader: str | None,
-    name: str | None = None,
-    paying: option_groups.Paying | None = None,
+    name: str,
+    paying: option_groups.Paying,
 ) -> Iterator[PrivateContextLLM]:
     """A model that makes plans alone: none is loaded, nothing is searched, and nothing is paid."""
     from dpicl_rag.language_models.readers.no_writer import UnloadedModel, UnloadedReader
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
     config.require_reader(reader)
-    file, booked = None, None
-    if paying is not None and not paying.no_ledger:
-        file, booked = paying.ledger, name
+    file, booked = (None, None) if paying.no_ledger else (paying.ledger, name)
     with file_budgets.open_book(file, booked) as ledger:
         yield PrivateContextLLM(
             UnloadedModel(),
             reader=None if reader is None else UnloadedReader(),
             ledger=ledger,
             corpus=name,
-            caller=None if paying is None else paying.caller,
+            caller=paying.caller,
             **config.model_dump(exclude_unset=True),
         )
 

@@ -47,9 +47,9 @@ class QuantisedModel:
             ModelError: The file can be had nowhere, or is damaged, or the folder cannot be written;
                 names what to do.
         """
-        from safetensors import SafetensorError
-
         if not self.is_here:
+            from safetensors import SafetensorError
+
             file = self.pinned.folder() / next(iter(self.pinned.files))
             try:
                 _convert(file, self.place, self.dtype)

@@ -56,7 +56,7 @@ def settled(request: Request, documents: Documents, run: PrivateRun) -> tuple[Re
     if request.turns and request.question is not None and request.kind != "answer":
         whole = whole_question(request.question, request.turns, run.model, run.reader)
         request = request.model_copy(update={"question": whole, "turns": ()})
-    chosen = request.settled().asked_as(request.question)
+    chosen = request.settled()
     if request.kind is not None:
         return chosen, documents
     return chosen, whole_of(documents) if chosen.kind in COUNTING else documents
