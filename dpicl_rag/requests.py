@@ -218,6 +218,8 @@ class Request(BaseModel):
 
     def asked_as(self, words: str | None) -> Self:
         """The same; where it has no question it is told in the language of these words."""
+        if self.question:
+            return self
         other = self.model_copy()
         other._words = self._words or words
         return other
