@@ -25,6 +25,7 @@ from hypothesis import settings
 from dpicl_rag.mechanisms import randomness
 from tests.faults.record import faults
 from tests.support.dovecot import dovecot, dovecot_program  # noqa: F401
+from tests.support.garbage import Collections
 from tests.support.postgres import postgres  # noqa: F401
 
 if sys.version_info < (3, 12):  # later ones keep what makes a protocol; exact tests ask a lot
@@ -112,6 +113,19 @@ def pytest_collection_finish():
     gc.enable()
 
 
+_collections = Collections()
+gc.callbacks.append(_collections)
+
+
+@pytest.fixture(autouse=True)
+def garbage_sets_no_variables():
+    """What a test leaves ends wherever the collector happens to run; also in another test."""
+    before = _collections.disturbing
+    yield
+    if _collections.disturbing > before:
+        pytest.fail("garbage set context variables as it was collected", pytrace=False)
+
+
 @pytest.fixture(scope="module")
 def frozen():
     """Tests that ask for collections do not walk each time what others have left."""
@@ -182,6 +196,24 @@ def own_cache(cache_folder, monkeypatch):
         "rehearsal.kept_rehearsals.user_cache_path",
     ):
         monkeypatch.setattr(f"dpicl_rag.{place}", lambda *_, **__: cache_folder)
+
+
+@pytest.fixture(autouse=True)
+def no_open_chroma():
+    """Databases of Chroma that a test leaves open end with it: each has threads and a dozen files.
+
+    A shared fixture's own are open before.
+    """
+
+    def shared(kept):
+        module = sys.modules.get("chromadb.api.shared_system_client")
+        return getattr(module.SharedSystemClient, kept) if module else {}
+
+    before = set(shared("_identifier_to_system"))
+    yield
+    for place in set(shared("_identifier_to_system")) - before:
+        shared("_identifier_to_system").pop(place).stop()
+        shared("_identifier_to_refcount").pop(place, None)
 
 
 @pytest.fixture(scope="session", autouse=True)

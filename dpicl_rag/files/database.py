@@ -106,7 +106,12 @@ class Database:
         if not self._lock.acquire(blocking=False):
             return False
         try:
-            self._transact(action, "BEGIN IMMEDIATE")
+            connection = self._connected()
+            connection.execute("PRAGMA busy_timeout = 0")  # others may be writing
+            try:
+                self._transact(action, "BEGIN IMMEDIATE")
+            finally:
+                connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._busy_timeout)}")
         except (self._kind.error, sqlite3.Error, UnicodeDecodeError, OSError):
             return False
         finally:

@@ -405,9 +405,7 @@ class Ledger:
             return
         self._closed = True
         with contextlib.suppress(LedgerError):
-            self._database.write(
-                lambda connection: entries.settle_session(connection, self._session, os.getpid())
-            )
+            self._database.write(self._settle_own)
         self._database.close()
 
     def __enter__(self) -> Ledger:
@@ -417,8 +415,10 @@ class Ledger:
         self.close()
 
     def __del__(self) -> None:
+        # Runs wherever the collector happens to run: never wait, and set no context variable.
         if not getattr(self, "_closed", True):
-            self.close()
+            self._database.try_write(self._settle_own)
+            self._database.close()
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r})"
@@ -440,6 +440,9 @@ class Ledger:
         settle = self._database.write if wait else self._database.try_write
         with contextlib.suppress(LedgerError):
             settle(self._settle_abandoned)
+
+    def _settle_own(self, connection: sqlite3.Connection) -> None:
+        entries.settle_session(connection, self._session, os.getpid())
 
     def _settle_abandoned(self, connection: sqlite3.Connection) -> None:
         # Settling twice is harmless, so numbers leave the queue when next seen to be gone.

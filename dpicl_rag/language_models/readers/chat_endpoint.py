@@ -21,7 +21,7 @@ from dpicl_rag.language_models.readers.concurrent_reader import (
     ConcurrentReader,
     call_limit,
 )
-from dpicl_rag.language_models.readers.quiet_calls import quietly
+from dpicl_rag.language_models.readers.quiet_calls import end_quietly, quietly
 
 _MOST = 64  # tokens of a reply
 _BYTES = 1 << 20  # of an answer, whatever a server makes of that limit
@@ -193,5 +193,4 @@ def _text(content: object) -> str:
 
 def _close(client: httpx.Client, process: int) -> None:
     if process == os.getpid():  # a forked child leaves its parent's connections alone
-        with quietly():  # a line for each connection
-            client.close()
+        end_quietly(client.close)  # a line for each connection

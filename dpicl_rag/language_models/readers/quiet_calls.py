@@ -18,7 +18,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from functools import cache
 from typing import Any
 
@@ -70,6 +70,17 @@ def quietly() -> Iterator[None]:
         _without_langsmith(),
     ):
         yield
+
+
+def end_quietly(work: Callable[[], object]) -> None:
+    """Do what garbage does at its end, after calls that were made quietly, and log none of it.
+
+    In a context of its own: whoever it falls on may be setting a variable, and CPython would lose
+    count of theirs (python/cpython issue 148891), or hold the lock of `quietly`.
+    """
+    own = Context()
+    own.run(_QUIET.set, True)
+    own.run(work)
 
 
 def _silence_logs() -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import sqlite3
+import threading
+from contextlib import closing
+from contextvars import copy_context
 
 import pytest
 
@@ -12,6 +15,7 @@ from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.language_models.readers.reply_cache import ReplyCache
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.server.api_keys import KeyFile
+from tests.support.garbage import same_variables
 from tests.unit.conftest import HashingEmbedder
 
 pytestmark = pytest.mark.usefixtures("frozen")
@@ -77,8 +81,10 @@ def test_its_connections_are_closed(opened, in_cycle, tmp_path, closings):
         left.append(left)
     assert [] in closings  # one is open
     del left
+    before = copy_context()
     gc.collect()
     assert [] not in closings
+    assert same_variables(before)
 
 
 @pytest.mark.parametrize("opened", [corpus, memory, ledger])
@@ -101,3 +107,21 @@ def test_a_reservation_in_a_cycle_is_settled(tmp_path, closings):
     with Ledger(path) as ledger:
         (status,) = ledger.status()
     assert (status.spent, status.reserved) == (0.25, 0.0)
+
+
+def test_nobody_is_waited_for_where_garbage_is_collected(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    left = [Ledger(path, busy_timeout=600.0)]
+    left[0].set_budget(corpus="mail", rho=1.0)
+    left += [left[0].reserve(corpus="mail", rho=1.0), left]
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        del left
+        collecting = threading.Thread(target=gc.collect, daemon=True)
+        collecting.start()
+        collecting.join(20.0)
+        assert not collecting.is_alive()
+        other.execute("ROLLBACK")
+    with Ledger(path) as ledger:  # what could not be given back is held until the process ends
+        (status,) = ledger.status()
+    assert (status.spent, status.reserved) == (0.0, 1.0)

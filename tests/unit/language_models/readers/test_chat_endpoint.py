@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+from contextvars import copy_context
 
 import pytest
 
@@ -14,6 +16,7 @@ from dpicl_rag.language_models.readers.chat_endpoint import chat_endpoint
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
 from tests.support.fake_chat import SECRET, FakeChat, reply
+from tests.support.garbage import same_variables
 
 PROMPTS = [f"Ida's code is {number}." for number in range(17)]
 
@@ -299,3 +302,19 @@ def test_nothing_of_a_prompt_is_logged(fake):
     with channels.listening():
         chat_endpoint(fake.address("")).replies(PROMPTS)
     assert channels.told == {}
+
+
+@pytest.mark.usefixtures("frozen")
+def test_its_end_is_quiet_and_sets_no_variable_of_whoever_it_falls_on(fake):
+    left = [chat_endpoint(fake.address())]
+    left[0].replies(PROMPTS[:1])
+    client = left[0]._call._client
+    left.append(left)
+    channels = Channels()
+    before = copy_context()
+    with channels.listening():
+        del left
+        gc.collect()
+    assert client.is_closed
+    assert channels.told == {}
+    assert same_variables(before)
