@@ -95,7 +95,7 @@ class KnowledgeError(DPICLError):
 class DeltaSpentError(DPICLError):
     """A budget has no delta left for the thresholds of answers by agreement.
 
-    Nothing is spent, and nothing was looked at.
+    Nothing is spent, and no document was read; that none is left is public.
     """
 
     def __init__(self) -> None:

@@ -107,11 +107,12 @@ class Database:
             return False
         try:
             connection = self._connected()
+            (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
             connection.execute("PRAGMA busy_timeout = 0")  # others may be writing
             try:
                 self._transact(action, "BEGIN IMMEDIATE")
             finally:
-                connection.execute(f"PRAGMA busy_timeout = {round(1000 * self._busy_timeout)}")
+                connection.execute(f"PRAGMA busy_timeout = {patience}")
         except (self._kind.error, sqlite3.Error, UnicodeDecodeError, OSError):
             return False
         finally:

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 72_430  # what two audits mended: limits of fields, room for what a row reads
+MOST_LINES = 72_445
 MOST_FILES = 349
 LONGEST = 450
 SHARED_FILES = {"base.py"}
