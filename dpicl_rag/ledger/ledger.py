@@ -401,12 +401,7 @@ class Ledger:
 
         If the file cannot be written, they are settled once this process has ended.
         """
-        if self._closed:
-            return
-        self._closed = True
-        with contextlib.suppress(LedgerError):
-            self._database.write(self._settle_own)
-        self._database.close()
+        self._end(self._database.write)
 
     def __enter__(self) -> Ledger:
         return self
@@ -417,8 +412,7 @@ class Ledger:
     def __del__(self) -> None:
         # Runs wherever the collector happens to run: never wait, and set no context variable.
         if not getattr(self, "_closed", True):
-            self._database.try_write(self._settle_own)
-            self._database.close()
+            self._end(self._database.try_write)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r})"
@@ -441,8 +435,12 @@ class Ledger:
         with contextlib.suppress(LedgerError):
             settle(self._settle_abandoned)
 
-    def _settle_own(self, connection: sqlite3.Connection) -> None:
-        entries.settle_session(connection, self._session, os.getpid())
+    def _end(self, write: Callable[[Callable[[sqlite3.Connection], None]], object]) -> None:
+        if not self._closed:
+            self._closed = True
+            with contextlib.suppress(LedgerError):
+                write(lambda opened: entries.settle_session(opened, self._session, os.getpid()))
+            self._database.close()
 
     def _settle_abandoned(self, connection: sqlite3.Connection) -> None:
         # Settling twice is harmless, so numbers leave the queue when next seen to be gone.

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 72_445
+MOST_LINES = 72_445  # garbage that ends apart from whoever it falls on
 MOST_FILES = 349
 LONGEST = 450
 SHARED_FILES = {"base.py"}
