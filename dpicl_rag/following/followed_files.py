@@ -12,9 +12,10 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding, StoredSource
 from dpicl_rag.documents import Document
+from dpicl_rag.errors import LoaderError
 from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.loaders import load
+from dpicl_rag.loaders import load, reasons
 from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.records import TableHeader
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
@@ -120,7 +121,7 @@ def bring_files(
         on_progress: As for ``load``.
 
     Raises:
-        LoaderError: A path cannot be read.
+        LoaderError: A path cannot be read, or part of it, so that nothing can be said to be gone.
         MostGoneError: More than half of what was there is gone. What is new was added, and
             nothing deleted.
         CorpusError: See `Corpus.add`.
@@ -151,6 +152,14 @@ def bring_files(
         [document for document in documents if document.origin.place not in out],
         replace(held, holdings=[one for one in held.holdings if one.id not in out]),
     )
+    # The system's failure, not a record's: what is there and hidden for now is not gone.
+    hidden = {reasons.UNREADABLE_FILE, reasons.UNREADABLE_FOLDER}
+    unread = [one.position for one in loaded.report.skipped if one.reason in hidden]
+    if gone and unread and not deletions:
+        raise LoaderError(
+            f"{files.name}: {unread[0]} cannot be read, so what is gone cannot be told; what is "
+            "new was read, and nothing was deleted. Make it readable, or add --deletions"
+        )
     deleted = delete_gone(
         target.followed,
         files.id,
