@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
@@ -30,12 +30,7 @@ class FileSource:
     Attributes:
         paths: The paths, in one spelling.
         unit: As for ``load``.
-        text_field: As for ``load``.
-        key_field: As for ``load``.
-        spam: As for ``load``.
-        header: As for ``load``.
-        delimiter: As for ``load``.
-        records: As for ``load``.
+        text_field, key_field, spam, header, delimiter, records: As for ``load``.
     """
 
     paths: tuple[str, ...]
@@ -60,11 +55,7 @@ class FileSource:
     @property
     def source(self) -> StoredSource:
         """As a corpus keeps it."""
-        spec: list[Any] = [list(self.paths), self.unit, self.text_field, self.key_field, self.spam]
-        tables = [self.header, self.delimiter, self.records]
-        if any(one is not None for one in tables):
-            spec += tables
-        return StoredSource(self.id, KIND, json.dumps(spec))
+        return StoredSource(self.id, KIND, json.dumps(astuple(self)))
 
     @classmethod
     def at(
@@ -126,18 +117,8 @@ def bring_files(
             nothing deleted.
         CorpusError: See `Corpus.add`.
     """
-    loaded = load(
-        list(files.paths),
-        unit=files.unit,
-        text_field=files.text_field,
-        key_field=files.key_field,
-        spam=files.spam,
-        header=files.header,
-        delimiter=files.delimiter,
-        records=files.records,
-        joins=joins,
-        on_progress=on_progress,
-    )
+    how = asdict(files)
+    loaded = load(how.pop("paths"), **how, joins=joins, on_progress=on_progress)
     documents, held = files.held(loaded.documents)
     before = target.followed.held(files.id)
     now = {one.id for one in held.holdings}

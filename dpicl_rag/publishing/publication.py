@@ -208,23 +208,19 @@ def _released(
     """The item of a request. It is paid for by the time that this returns."""
     request = plan.requests[number]
     result = asking(llm, plan.epsilons[number], plan.delta).run(request, documents)
+    assert not isinstance(result, PrivateLabel)  # it is no kind that the plan takes
     supported: bool | None = None
     if isinstance(result, PrivateAnswer):
         numbers = result.public_numbers()
-        text = result.text
-        supported = result.supported if text else False
-    elif isinstance(result, PrivateLabel):
-        raise ConfigurationError("labels are not published")
+        supported = result.supported if result.text else False
     elif isinstance(result, LabelHead):
         numbers = result.as_dict()
-        text = result.text
     else:
         numbers = TypeAdapter(type(result)).dump_python(result, mode="json")
-        text = result.text
     return PublishedItem(
         kind=request.kind or "answer",
         question=request.question,
-        text=text,
+        text=result.text,
         numbers=numbers,
         supported=supported,
         before=result.from_memory,
