@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from dpicl_rag.knowledge.public_knowledge import as_knowledge
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
+from dpicl_rag.ledger.account import AroundPayment
 from dpicl_rag.ledger.budgets import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -103,7 +105,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         self._ledger = ledger
         self._corpus = corpus
         self._caller = caller
-        self._before_paying: Callable[[], None] | None = None
+        self._paying: AroundPayment = nullcontext
         self._form = form
         self._knowledge = as_knowledge(knowledge)
         if self._knowledge.memory is not None:
@@ -155,10 +157,15 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         other.config.require_reader(other.reader)
         return other
 
-    def booked_in(self, ledger: Ledger | None, before_paying: Callable[[], None] | None) -> Self:
-        """The same with a ledger, where it has none, and a call before each payment."""
+    @property
+    def is_booked(self) -> bool:
+        """Whether a ledger books what it releases. Public."""
+        return self._ledger is not None
+
+    def booked_in(self, ledger: Ledger | None, paying: AroundPayment = nullcontext) -> Self:
+        """The same with a ledger, where it has none, and what is entered around each payment."""
         other = copy.copy(self)
-        other._ledger, other._before_paying = self._ledger or ledger, before_paying
+        other._ledger, other._paying = self._ledger or ledger, paying
         return other
 
     def booked_under(self, documents: Documents) -> str:
@@ -423,5 +430,5 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             ledger=self._ledger,
             caller=self._caller,
             on_progress=on_progress,
-            before_paying=self._before_paying,
+            paying=self._paying,
         )

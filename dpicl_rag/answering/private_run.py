@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +18,7 @@ from dpicl_rag.knowledge.public_knowledge import JoinedKnowledge
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speaks
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading
-from dpicl_rag.ledger.account import Account, open_account
+from dpicl_rag.ledger.account import Account, AroundPayment, open_account
 from dpicl_rag.ledger.budgets import booking, least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
@@ -52,7 +53,7 @@ class PrivateRun:
         ledger: Who holds the budget; None accounts for each release alone.
         caller: Who asks, for budgets per caller.
         on_progress: Called with the part of the documents that is read, 0 to 1.
-        before_paying: Called before each payment; where it raises, nothing is paid.
+        paying: Entered around each payment; where that raises, nothing is paid.
     """
 
     config: PrivacyConfig
@@ -66,7 +67,7 @@ class PrivateRun:
     ledger: Ledger | None
     caller: str | None
     on_progress: Progress | None = None
-    before_paying: Callable[[], None] | None = None
+    paying: AroundPayment = nullcontext
 
     def booked_under(self, source: str | None) -> str:
         """The name under which a ledger books it.
@@ -150,7 +151,7 @@ class PrivateRun:
             units=units,
             delta=delta,
             gaussian=gaussian,
-            before_paying=self.before_paying,
+            paying=self.paying,
         )
 
     def booking(self, source: str | None) -> Booking:

@@ -285,13 +285,8 @@ def _public(
 ) -> dict[str, Any]:
     return {
         "histograms": [
-            {
-                "question": histogram.question,
-                "thresholds": histogram.thresholds,
-                "counts": histogram.counts,
-                "passing": histogram.passing,
-            }
-            for histogram in found
+            {one: getattr(each, one) for one in ("question", "thresholds", "counts", "passing")}
+            for each in found
         ],
         "sigma": found[0].sigma,
         "units": units,

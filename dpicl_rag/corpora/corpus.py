@@ -34,6 +34,7 @@ from dpicl_rag.loaders.loader import framework_documents_as_ours
 from dpicl_rag.loaders.shared_keys import Joins, name_key
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import (
+    SYNTHESIS,
     Defect,
     StoredRecord,
     SyntheticOrigin,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 
 _NAME, _EMBEDDER, _SIZE, _OVERLAP, _PUBLIC = "name", "embedder", "size", "overlap", "public"
+_CHOSEN = (_NAME, _EMBEDDER, _SIZE, _OVERLAP, _PUBLIC, SYNTHESIS)
 
 
 class Corpus(ExactSource):
@@ -77,6 +79,7 @@ class Corpus(ExactSource):
         self.synthetic = SyntheticOrigin.of(meta)
         self._chunking: tuple[int, int] = meta[_SIZE], meta[_OVERLAP]
         self._storage = storage
+        storage.chosen = {name: meta.get(name) for name in _CHOSEN}
 
     def __repr__(self) -> str:
         return f"Corpus({self.name!r})"

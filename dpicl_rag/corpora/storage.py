@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,10 @@ class CorpusState(Private):
 class Storage:
     """A corpus's files. Threads and processes may share them.
 
+    Attributes:
+        chosen: What was chosen once, when the corpus was made: questions and changes are refused
+            where another stands under its name, which may be private where this one was public.
+
     Raises:
         CorpusError: It cannot be used.
     """
@@ -69,6 +73,7 @@ class Storage:
         # Questions have a connection of their own: they do not wait for a writer of this process.
         self._files: dict[Literal["reading", "writing"], NamedFile] = {}
         self._state: CorpusState | None = None
+        self.chosen: Mapping[str, Any] = {}
         self._opened("reading")
 
     def __repr__(self) -> str:
@@ -91,6 +96,7 @@ class Storage:
 
         def transaction(connection: sqlite3.Connection) -> T:
             contents = Contents(connection)
+            self._require_same(contents)
             self._settle(contents)
             result = action(connection)
             contents.renew()
@@ -271,10 +277,11 @@ class Storage:
 
     def erase(self) -> None:
         """Forget all documents, and give their space back; what is known of keys stays."""
-        self.write(lambda connection: Contents(connection).clear())
-        self.path.with_suffix(VECTORS).unlink(missing_ok=True)
-        self._opened("writing").shrink()
-        self.flush()
+        with self.changing():
+            self.write(lambda connection: Contents(connection).clear())
+            self.path.with_suffix(VECTORS).unlink(missing_ok=True)
+            self._opened("writing").shrink()
+            self.flush()
 
     def flush(self) -> None:
         """Let no log beside the file hold what was deleted."""
@@ -341,6 +348,14 @@ class Storage:
             raise self._damaged()
         return records
 
+    def _require_same(self, contents: Contents) -> None:
+        meta = contents.meta() if self.chosen else {}
+        if any(meta.get(name) != value for name, value in self.chosen.items()):
+            raise CorpusError(
+                f"corpus {self.path.stem!r} was deleted, or made anew as another, since it was "
+                "opened; open it again, or restart what uses it"
+            )
+
     def _damaged(self) -> CorpusError:
         return CorpusError(f"the corpus {self.path} is damaged; restore it from a backup")
 
@@ -361,6 +376,7 @@ class Storage:
     def _loaded(self, file: tuple[int, int]) -> CorpusState:
         def work(connection: sqlite3.Connection) -> CorpusState:
             contents = Contents(connection)
+            self._require_same(contents)
             size = contents.size()
             rows = self._file(size.dimensions).load(size.rows, contents.pending())
             return CorpusState(size.version, file, rows)

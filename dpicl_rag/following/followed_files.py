@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding, StoredSource
 from dpicl_rag.documents import Document
+from dpicl_rag.errors import LoaderError
 from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.loaders import load
+from dpicl_rag.loaders import load, reasons
 from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.records import TableHeader
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
@@ -29,12 +30,7 @@ class FileSource:
     Attributes:
         paths: The paths, in one spelling.
         unit: As for ``load``.
-        text_field: As for ``load``.
-        key_field: As for ``load``.
-        spam: As for ``load``.
-        header: As for ``load``.
-        delimiter: As for ``load``.
-        records: As for ``load``.
+        text_field, key_field, spam, header, delimiter, records: As for ``load``.
     """
 
     paths: tuple[str, ...]
@@ -59,11 +55,7 @@ class FileSource:
     @property
     def source(self) -> StoredSource:
         """As a corpus keeps it."""
-        spec: list[Any] = [list(self.paths), self.unit, self.text_field, self.key_field, self.spam]
-        tables = [self.header, self.delimiter, self.records]
-        if any(one is not None for one in tables):
-            spec += tables
-        return StoredSource(self.id, KIND, json.dumps(spec))
+        return StoredSource(self.id, KIND, json.dumps(astuple(self)))
 
     @classmethod
     def at(
@@ -120,23 +112,13 @@ def bring_files(
         on_progress: As for ``load``.
 
     Raises:
-        LoaderError: A path cannot be read.
+        LoaderError: A path cannot be read, or part of it, so that nothing can be said to be gone.
         MostGoneError: More than half of what was there is gone. What is new was added, and
             nothing deleted.
         CorpusError: See `Corpus.add`.
     """
-    loaded = load(
-        list(files.paths),
-        unit=files.unit,
-        text_field=files.text_field,
-        key_field=files.key_field,
-        spam=files.spam,
-        header=files.header,
-        delimiter=files.delimiter,
-        records=files.records,
-        joins=joins,
-        on_progress=on_progress,
-    )
+    how = asdict(files)
+    loaded = load(how.pop("paths"), **how, joins=joins, on_progress=on_progress)
     documents, held = files.held(loaded.documents)
     before = target.followed.held(files.id)
     now = {one.id for one in held.holdings}
@@ -151,6 +133,14 @@ def bring_files(
         [document for document in documents if document.origin.place not in out],
         replace(held, holdings=[one for one in held.holdings if one.id not in out]),
     )
+    # The system's failure, not a record's: what is there and hidden for now is not gone.
+    hidden = {reasons.UNREADABLE_FILE, reasons.UNREADABLE_FOLDER}
+    unread = [one.position for one in loaded.report.skipped if one.reason in hidden]
+    if gone and unread and not deletions:
+        raise LoaderError(
+            f"{files.name}: {unread[0]} cannot be read, so what is gone cannot be told; what is "
+            "new was read, and nothing was deleted. Make it readable, or add --deletions"
+        )
     deleted = delete_gone(
         target.followed,
         files.id,

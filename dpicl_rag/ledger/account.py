@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ from dpicl_rag.errors import ConfigurationError, DPICLError, StoppedError
 if TYPE_CHECKING:
     from dpicl_rag.ledger.ledger import Ledger
     from dpicl_rag.ledger.reservation import Reservation
+
+AroundPayment = Callable[[], AbstractContextManager[None]]
+"""Entered around each payment; where that raises, nothing is paid."""
 
 
 class Account:
@@ -26,7 +30,7 @@ class Account:
         units: How many units pay, each for itself; None where all pay the same.
         reservation: The ledger's hold.
         gaussian: Whether it pays for Gaussian noise alone.
-        before_paying: Called before each payment; where it raises, nothing is paid.
+        paying: Entered around each payment.
 
     Attributes:
         rho: The bound. Public.
@@ -39,10 +43,10 @@ class Account:
         reservation: Reservation | None = None,
         *,
         gaussian: bool = False,
-        before_paying: Callable[[], None] | None = None,
+        paying: AroundPayment = nullcontext,
     ) -> None:
         self._gaussian = gaussian
-        self._before_paying = before_paying
+        self._paying = paying
         self.rho = rho if reservation is None else reservation.rho
         self._reservation = reservation
         self._paid = Fraction(0)
@@ -107,23 +111,18 @@ class Account:
         """
         if drawn and self._gaussian:
             raise DPICLError("internal error: a draw is no Gaussian noise; nothing was released")
-        if self._before_paying is not None:
-            self._before_paying()
-        if self._left is None:
-            if self._reservation is not None:
-                self._reservation.commit(rho, delta=delta)
-            self._paid += Fraction(rho)
-            return
-        assert unit_rho is not None
-        paying = range(len(self._left)) if places is None else places
-        if self._reservation is not None:
-            charges = [0.0] * len(self._left)
+        charges = None if self._left is None else [0.0] * len(self._left)
+        if charges is not None:
+            assert unit_rho is not None
+            paying = range(len(charges)) if places is None else places
             for place, cost in zip(paying, unit_rho, strict=True):
                 charges[place] = cost
-            self._reservation.commit(rho, charges, delta=delta)
+        with self._paying():
+            if self._reservation is not None:
+                self._reservation.commit(rho, charges, delta=delta)
         self._paid += Fraction(rho)
-        for place, cost in zip(paying, unit_rho, strict=True):
-            self._left[place] -= cost
+        if self._left is not None:
+            self._left = [left - cost for left, cost in zip(self._left, charges or (), strict=True)]
 
     def require(self, rho: float, what: str, remedy: str) -> None:
         """Raise where no unit could ever pay a public price: no error would say why later.
@@ -164,7 +163,7 @@ def open_account(
     source: str | None = None,
     unit_field: str | None = None,
     gaussian: bool = False,
-    before_paying: Callable[[], None] | None = None,
+    paying: AroundPayment = nullcontext,
 ) -> Account:
     """Open an account; arguments and errors are those of `Ledger.reserve`.
 
@@ -179,7 +178,7 @@ def open_account(
         source: Name of the corpus that the documents are from.
         unit_field: Field of their unit, of a store that is read by one. Public.
         gaussian: All that it will pay for is Gaussian noise on whole numbers.
-        before_paying: See `Account`.
+        paying: See `Account`.
     """
     reservation = None
     if ledger is not None:
@@ -195,4 +194,4 @@ def open_account(
             gaussian=gaussian,
         )
     many = None if units is None else len(units)
-    return Account(rho, many, reservation, gaussian=gaussian, before_paying=before_paying)
+    return Account(rho, many, reservation, gaussian=gaussian, paying=paying)

@@ -27,7 +27,7 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.ledger.budgets import refused
 from dpicl_rag.ledger.fixed_point import charge, exact
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.publishing.publication_folder import ReleaseFolder
+from dpicl_rag.publishing.publication_folder import ReleaseFolder, on_disk, was_left
 from dpicl_rag.publishing.publication_plan import PublicationPlan, asking
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer, PrivateLabel, cost_of
@@ -54,7 +54,7 @@ def plan_publication(
     """
     requests = [request.settled() for request in requests]
     with _own_ledger(llm, documents, requests, epsilon, delta) as own:
-        booked = llm.booked_in(own, None)
+        booked = llm.booked_in(own)
         return PublicationPlan.of(
             booked, documents, requests, epsilon=epsilon, delta=delta, weights=weights
         )
@@ -116,13 +116,18 @@ def publish(
             )
         if again:
             requests = [request.model_copy(update={"fresh": True}) for request in requests]
-        booked = llm.booked_in(own, None)
+        booked = llm.booked_in(own)
         plan = PublicationPlan.of(
             booked, documents, requests, epsilon=epsilon, delta=delta, weights=weights
         )
         release = 1 if before is None else before.release + 1
         name = llm.booked_under(documents)
-        files = ReleaseFolder(folder, release, f"{plan.digest} of {name}")
+        # What was begun in a ledger is not ended without one, nor what is private otherwise.
+        digest = f"{plan.digest} of {name}, {llm.config.adjacency.value}, {llm.is_booked}"
+        if before is not None and was_left(folder, before.release, digest):
+            ReleaseFolder(folder, before.release, digest).end()
+            return before
+        files = ReleaseFolder(folder, release, digest)
         _require_left(plan, files)
         items, lost = list[PublishedItem](), list[str]()
         for number, part in enumerate(plan.parts):
@@ -132,7 +137,7 @@ def publish(
                 continue
             item = files.item(number)
             if item is None:
-                paying = booked.booked_in(None, partial(files.begin, number))
+                paying = booked.booked_in(None, partial(files.begun, number))
                 item = _released(paying, documents, plan, number)
                 files.write(number, item)
             items.append(item)
@@ -155,8 +160,9 @@ def publish(
         )
         if before is not None:
             bundle = replace(bundle, changes=changes(before, bundle))
-        bundle.write(folder, [files.file(number) for number in numbers])
-        files.end()
+        with on_disk(folder):
+            bundle.write(folder, [files.file(number) for number in numbers])
+            files.end()
     return bundle
 
 
@@ -202,23 +208,19 @@ def _released(
     """The item of a request. It is paid for by the time that this returns."""
     request = plan.requests[number]
     result = asking(llm, plan.epsilons[number], plan.delta).run(request, documents)
+    assert not isinstance(result, PrivateLabel)  # it is no kind that the plan takes
     supported: bool | None = None
     if isinstance(result, PrivateAnswer):
         numbers = result.public_numbers()
-        text = result.text
-        supported = result.supported if text else False
-    elif isinstance(result, PrivateLabel):
-        raise ConfigurationError("labels are not published")
+        supported = result.supported if result.text else False
     elif isinstance(result, LabelHead):
         numbers = result.as_dict()
-        text = result.text
     else:
         numbers = TypeAdapter(type(result)).dump_python(result, mode="json")
-        text = result.text
     return PublishedItem(
         kind=request.kind or "answer",
         question=request.question,
-        text=text,
+        text=result.text,
         numbers=numbers,
         supported=supported,
         before=result.from_memory,

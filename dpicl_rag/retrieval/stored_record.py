@@ -149,7 +149,7 @@ def in_words(kind: str) -> str:
     return f"the same {kind}"
 
 
-_RUN, _EPSILON, _DELTA = "dpicl_run", "dpicl_epsilon", "dpicl_delta"
+SYNTHESIS, _EPSILON, _DELTA = "dpicl_run", "dpicl_epsilon", "dpicl_delta"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +169,14 @@ class SyntheticOrigin:
     @property
     def metadata(self) -> dict[str, str | float]:
         """The fields that a corpus keeps of it."""
-        return {_RUN: self.run, _EPSILON: self.epsilon, _DELTA: self.delta}
+        return {SYNTHESIS: self.run, _EPSILON: self.epsilon, _DELTA: self.delta}
 
     @staticmethod
     def of(metadata: Mapping[str, Any]) -> SyntheticOrigin | None:
         """Read back from a corpus; None where it is not synthetic."""
-        if _RUN not in metadata:
+        if SYNTHESIS not in metadata:
             return None
-        return SyntheticOrigin(metadata[_RUN], metadata[_EPSILON], metadata[_DELTA])
+        return SyntheticOrigin(metadata[SYNTHESIS], metadata[_EPSILON], metadata[_DELTA])
 
 
 Fields = Mapping[str, Any]

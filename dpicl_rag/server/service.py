@@ -289,13 +289,6 @@ class Service:
         unknown = PrivacyConfig.create(delta=delta).rho(booked=True)
         return _scope_view(one, delta, max(map(self.price, names), default=0.0) or unknown)
 
-    def has_budget(self, name: str) -> bool:
-        """True where the answers of a corpus are limited."""
-        return any(
-            (one.kind, one.name) == ("corpus", name) and one.budget is not None
-            for one in self.ledger.status()
-        )
-
     def config(self, name: str) -> PrivacyConfig:
         """The settings of a corpus. Public."""
         return PrivacyConfig.create(**self.corpora[name].settings)

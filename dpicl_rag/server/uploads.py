@@ -23,6 +23,7 @@ from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.folder import beside
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadReport, LoadResult, load
+from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.shared_keys import MOST_UNITS
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.server.admission import Admission
@@ -107,27 +108,33 @@ class Uploads:
                 new corpus that has none may reveal in all what the settings let one answer reveal.
         """
         self._begun.add(corpus)
-        if epsilon is None:
-            if corpus in service.corpora or service.has_budget(corpus):
-                return
-            epsilon = self.config.epsilon
-        service.ledger.set_budget(corpus=corpus, epsilon=epsilon, delta=self.config.delta)
+        if epsilon is None and corpus in service.corpora:
+            return
+        service.ledger.set_budget(
+            corpus=corpus,
+            epsilon=self.config.epsilon if epsilon is None else epsilon,
+            delta=self.config.delta,
+            only_if_none=epsilon is None,
+        )
 
     def keep(self, corpus: str, name: str, content: IO[bytes]) -> Path:
         """Copy an upload to a private file.
 
         The same name and corpus are always the same path: so a table that is uploaded again takes
-        the place of what was read from it before.
+        the place of what was read from it before. Another name is another path, also where what is
+        shown of it is the same.
 
         Args:
             corpus: Where it shall go.
-            name: As the client says; only its last part is used.
+            name: As the client says; only its last part is shown.
             content: Its bytes.
         """
-        folder = self._folder / corpus
-        for part in (self._folder, folder):  # the names of corpora are nobody else's business
+        path = self._folder / corpus / file_name(name)
+        if path.name != name:
+            path = path.parent / fingerprint(name) / path.name
+        # The names of corpora are nobody else's business.
+        for part in (self._folder, self._folder / corpus, path.parent):
             part.mkdir(exist_ok=True, mode=0o700)
-        path = folder / file_name(name)
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             with os.fdopen(made, "wb") as kept:

@@ -143,11 +143,9 @@ class ChromaCollection(ExactSource):
         client = collection._client
         require_silent(client)
         settings = client.get_settings()
-        metadata = collection.metadata or {}
         self.name: str = collection.name
         self.embedder = embedder or SentenceTransformerEmbedder()
-        self.public: bool = metadata.get(PUBLIC_FIELD) is True
-        self.synthetic = SyntheticOrigin.of(metadata)
+        self.public, self.synthetic = _marks(collection)
         recorded = unit_on_record(collection)
         self.adopted: bool = recorded is not None
         if self.synthetic is None:
@@ -213,12 +211,25 @@ class ChromaCollection(ExactSource):
     def __repr__(self) -> str:
         return f"ChromaCollection({self.name!r})"
 
+    @contextmanager
+    def _reached(self) -> Iterator[Collection]:
+        """The collection, if the one of its name is still what it was opened as."""
+        with guarded(), self._reach() as collection:
+            if _marks(collection) != (self.public, self.synthetic):
+                raise CorpusError(
+                    f"the Chroma collection {self.name!r} was made anew as another since it was "
+                    "opened; open it again, or restart what uses it"
+                )
+            if self.synthetic is None:
+                require_kind(self.name, unit_on_record(collection), self.unit_field)
+            yield collection
+
     def _near(
         self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
     ) -> NearUnits:
         def scanned(cached: Cached, allowed: Mask | None) -> NearUnits:
             def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
-                with guarded(), self._reach() as collection:
+                with self._reached() as collection:
                     return self._fetched(collection, cached, rows)
 
             return cached.scan(question, least, most, allowed, fetch)
@@ -239,7 +250,7 @@ class ChromaCollection(ExactSource):
         Raises:
             CorpusError: The collection cannot be read.
         """
-        with guarded(), self._reach() as collection:
+        with self._reached() as collection:
             records = [row for row, _ in self._rows(collection) if isinstance(row, StoredRecord)]
         return sorted(records, key=lambda one: (unit_key(one.unit), one.unit, one.id))
 
@@ -252,7 +263,7 @@ class ChromaCollection(ExactSource):
         Raises:
             CorpusError: The collection cannot be read.
         """
-        with guarded(), self._reach() as collection:
+        with self._reached() as collection:
             return find_defects(self._rows(collection), self.embedder)
 
     def delete_unit(self, unit: str) -> None:
@@ -261,7 +272,7 @@ class ChromaCollection(ExactSource):
         Chroma's files may hold traces of a deleted text until they are compacted
         (``chroma vacuum``).
         """
-        with guarded(), self._reach() as collection:
+        with self._reached() as collection:
             page = collection.get(include=["metadatas"])
             # Not by a filter on the field: that tells the number 1 from the string, units do not.
             ids = [
@@ -282,7 +293,7 @@ class ChromaCollection(ExactSource):
         """
         if not self.adopted:
             raise not_adopted(address)
-        with guarded(), self._reach() as collection:
+        with self._reached() as collection:
             require_length(collection, self.embedder)
 
     def close(self) -> None:
@@ -297,7 +308,7 @@ class ChromaCollection(ExactSource):
         """
         damaged: Cached | None = None
         while True:
-            with guarded(), self._reach() as collection:
+            with self._reached() as collection:
                 cached = self._current(collection, damaged)
                 allowed = None if where is None else _allowed(collection, cached, where)
             try:
@@ -393,6 +404,12 @@ def _allowed(collection: Collection, cached: Cached, where: Where) -> Mask:
     """Rows that a filter lets pass."""
     ids = frozenset(collection.get(where=dict(where), include=[])["ids"])
     return np.fromiter((id in ids for id in cached.ids), dtype=bool, count=len(cached.ids))
+
+
+def _marks(collection: Collection) -> tuple[bool, SyntheticOrigin | None]:
+    """What makes the texts of a collection free to read."""
+    metadata = collection.metadata or {}
+    return metadata.get(PUBLIC_FIELD) is True, SyntheticOrigin.of(metadata)
 
 
 def _key(collection: Collection, unit_field: str) -> str:

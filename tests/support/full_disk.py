@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def full_disk() -> Iterator[None]:
-    """No file of this process is written to. POSIX only."""
+def full_disk(most: int = 0) -> Iterator[None]:
+    """No file of this process gets more bytes than ``most``. POSIX only."""
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
     try:
         yield
     finally:

@@ -166,17 +166,8 @@ def set_budget(body: Budget, parts: Using, owner: Owning) -> dict[str, Any]:
         raise Refusal(403, "budgets of callers are set by owners of all corpora")
     elif keys is None or body.name not in {one.name for one in keys.callers()}:
         raise Refusal(404, "nobody of that name has a key", param="name")
-    service.ledger.set_budget(
-        corpus=body.name if body.kind == "corpus" else None,
-        caller=body.name if body.kind == "caller" else None,
-        rho=math.inf if body.epsilon is None else None,
-        epsilon=body.epsilon,
-        delta=body.delta,
-        period=body.period,
-        strict=body.strict,
-        answers=body.answers,
-        gaussian=body.gaussian,
-    )
+    given: dict[str, Any] = body.model_dump(exclude={"kind", "name"}) | {body.kind: body.name}
+    service.ledger.set_budget(rho=math.inf if body.epsilon is None else None, **given)
     every = {(one.kind, one.name): one for one in service.ledger.status()}
     return service.owned_budget(every[body.kind, body.name], body.delta)
 

@@ -16,6 +16,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.knowledge.public_knowledge import PublicDocuments
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.vectors import on_grid
 from tests.unit.conftest import HashingEmbedder, seen
@@ -248,3 +249,46 @@ def test_a_folder_that_is_gone_is_an_error_and_stays_gone(tmp_path: Path) -> Non
     with pytest.raises(CorpusError, match="there is no corpus 'mail' in"):
         corpus.add(["more"])
     assert not path.exists()
+
+
+class TestReplaced:
+    """A corpus that was deleted, and maybe made anew as another, while somebody has it open."""
+
+    def test_private_texts_are_not_read_as_the_public_ones_before(self, tmp_path: Path) -> None:
+        handbook = Corpus.create("handbook", tmp_path, embedder=HashingEmbedder(), public=True)
+        handbook.add(["opening hours"])
+        knowledge = PublicDocuments(handbook, least=-1.0)
+        assert knowledge.recall("hours") == ["opening hours"]
+        Corpus.delete("handbook", tmp_path)
+        with Corpus.create("handbook", tmp_path, embedder=HashingEmbedder()) as private:
+            private.add([Document("a diagnosis", "ann")])
+        with pytest.raises(CorpusError, match="made anew as another"):
+            knowledge.recall("hours")
+
+    def test_nothing_is_stored_in_a_corpus_that_was_deleted(self, tmp_path: Path) -> None:
+        late = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
+        Corpus.delete("mail", tmp_path)
+        with pytest.raises(CorpusError, match="was deleted"):
+            late.add([Document("a diagnosis", "ann")])
+        assert Corpus.create("mail", tmp_path, embedder=HashingEmbedder()).records() == []
+
+    def test_one_that_is_made_again_alike_goes_on(self, tmp_path: Path) -> None:
+        served = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
+        Corpus.delete("mail", tmp_path)
+        Corpus.create("mail", tmp_path, embedder=HashingEmbedder()).add(["a note"])
+        assert seen(served).keys() == {"a note"}
+
+    def test_deleting_waits_for_who_fills_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("dpicl_rag.corpora.storage.PATIENCE_S", 0.0)
+
+        class Deletes(HashingEmbedder):
+            def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:
+                with pytest.raises(CorpusError, match="another command is filling"):
+                    Corpus.delete("mail", tmp_path)
+                return super().embed(texts, query=query)
+
+        corpus = Corpus.create("mail", tmp_path, embedder=Deletes())
+        corpus.add(["a note"])
+        assert [record.text for record in corpus.records()] == ["a note"]

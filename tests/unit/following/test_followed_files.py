@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import mailbox
+import os
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +143,36 @@ def test_a_folder_that_is_not_there_deletes_nothing(corpus: Corpus, tmp_path: Pa
     with pytest.raises(LoaderError):
         bring(corpus, folder, deletions=True)
     assert texts(corpus) == ["one"]
+
+
+@pytest.mark.parametrize("hidden", ["file", "folder"])
+def test_what_cannot_be_read_for_now_is_not_gone(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str
+) -> None:
+    folder = write(tmp_path / "notes", a="one", b="two", c="three")
+    write(folder / "within", d="four")
+    bring(corpus, folder)
+    with monkeypatch.context() as patch:
+        if hidden == "file":
+            patch.setattr(Path, "open", refusing(Path.open, "d.txt"))
+        else:
+            patch.setattr(os, "scandir", refusing(os.scandir, "within"))
+        write(folder, e="five")
+        with pytest.raises(LoaderError, match="nothing was deleted"):
+            bring(corpus, folder)
+        assert texts(corpus) == ["five", "four", "one", "three", "two"]
+    (folder / "a.txt").unlink()
+    assert bring(corpus, folder).deleted == 1
+    assert texts(corpus) == ["five", "four", "three", "two"]
+
+
+def refusing(open: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def refused(path: Any, *args: Any, **options: Any) -> Any:
+        if Path(path).name == name:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open(path, *args, **options)
+
+    return refused
 
 
 def test_every_file_may_be_edited_at_once(corpus: Corpus, tmp_path: Path) -> None:

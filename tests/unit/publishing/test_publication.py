@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from fractions import Fraction
 
 import pytest
@@ -19,13 +20,14 @@ from dpicl_rag import (
 )
 from dpicl_rag.accounting import rho_to_epsilon
 from dpicl_rag.accounting.budget import SHARES
-from dpicl_rag.errors import BudgetExceededError
+from dpicl_rag.errors import BudgetExceededError, LedgerError
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.publishing import plan_publication, records_item, remembered_items
 from dpicl_rag.publishing.publication_folder import ReleaseFolder
 from dpicl_rag.synthesis import Synthesis, SyntheticRecord
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.full_disk import full_disk
 from tests.unit.publishing.conftest import REQUESTS, SECRET, TOLD
 
 EPSILON, DELTA = 6.0, 1e-5
@@ -151,8 +153,8 @@ def killed(monkeypatch, kind, name, *, after):
 
 
 INSTANTS = [
-    (ReleaseFolder, "begin", False, 2),
-    (ReleaseFolder, "begin", True, 1),
+    (ReleaseFolder, "_begin", False, 2),
+    (ReleaseFolder, "_begin", True, 1),
     (Account, "pay", False, 2),
     (Reservation, "commit", True, 1),
     (Account, "pay", True, 1),
@@ -186,6 +188,71 @@ def test_other_items_do_not_go_on_with_it(corpus, make_llm, tmp_path, monkeypatc
     for llm, requests in ((make_llm(), REQUESTS), (make_llm(corpus="another"), FIXED)):
         with pytest.raises(ConfigurationError, match="begun with other items"):
             publish(llm, corpus, tmp_path / "bundle", requests, epsilon=EPSILON)
+
+
+def test_a_ledger_does_not_end_what_was_begun_without_one(
+    corpus, ledger, make_llm, tmp_path, monkeypatch
+):
+    killed(monkeypatch, Bundle, "write", after=False)
+    with pytest.raises(Killed):
+        publish(make_llm(), corpus, tmp_path / "bundle", FIXED, epsilon=EPSILON)
+    other = make_llm(ledger), make_llm(adjacency="replace_one")
+    for llm in other:
+        with pytest.raises(ConfigurationError, match="begun with other items"):
+            publish(llm, corpus, tmp_path / "bundle", FIXED, epsilon=EPSILON)
+    assert spent(ledger) == 0
+
+
+def test_what_the_ledger_could_not_note_is_not_lost(
+    corpus, ledger, make_llm, tmp_path, monkeypatch
+):
+    llm, plan = make_llm(ledger), plan_publication(make_llm(ledger), corpus, FIXED, epsilon=EPSILON)
+
+    def busy(*args, **given):
+        raise LedgerError("another process holds it")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reservation, "commit", busy)
+        with pytest.raises(LedgerError):
+            publish(llm, corpus, tmp_path / "bundle", FIXED, epsilon=EPSILON)
+    made = publish(llm, corpus, tmp_path / "bundle", FIXED, epsilon=EPSILON)
+    assert (len(made.items), made.lost) == (2, ())
+    assert float(spent(ledger)) == pytest.approx(plan.rho)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="disks cannot be made full there")
+def test_a_full_disk_is_seen_before_an_item_is_paid(corpus, ledger, make_llm, tmp_path):
+    llm, pay = make_llm(ledger), Account.pay
+    with pytest.MonkeyPatch.context() as patch:
+
+        def full_for_large_files(self, *args, **given):
+            with full_disk(2**18):
+                pay(self, *args, **given)
+
+        patch.setattr(Account, "pay", full_for_large_files)
+        with pytest.raises(ConfigurationError, match="see that there is space"):
+            publish(llm, corpus, tmp_path / "bundle", FIXED, epsilon=EPSILON)
+    assert spent(ledger) == 0
+    made = publish(llm, corpus, tmp_path / "bundle", FIXED, epsilon=EPSILON)
+    assert (len(made.items), made.lost) == (2, ())
+    assert not list((tmp_path / "bundle").rglob("*.new"))
+
+
+def test_a_kill_at_the_end_of_another_release_pays_for_no_third(corpus, ledger, make_llm, tmp_path):
+    def again():
+        llm, folder = make_llm(ledger), tmp_path / "bundle"
+        return publish(llm, corpus, folder, FIXED, epsilon=1.0, again=True)
+
+    again()
+    once = spent(ledger)
+    with pytest.MonkeyPatch.context() as patch:
+        killed(patch, ReleaseFolder, "end", after=False)
+        with pytest.raises(Killed):
+            again()
+    made = again()
+    assert made.release == 2
+    assert spent(ledger) == pytest.approx(2 * once, rel=1e-6)
+    assert again().release == 3
 
 
 def test_publishing_again_is_another_release(corpus, ledger, make_llm, tmp_path):

@@ -332,3 +332,14 @@ def test_what_a_killed_server_left_of_uploads_is_gone_at_the_next_start(tmp_path
 )
 def test_a_files_name_is_its_last_part(given, name):
     assert file_name(given) == name
+
+
+@pytest.mark.parametrize("end", ["x" * 120 + ".txt", "/letter.txt"], ids=["long", "folder"])
+def test_files_of_two_names_are_two_units(owned, uploads, end):
+    for who in ("ann", "bob"):
+        upload(owned, f"the letter of {who}", who + end, corpus="letters")
+        assert ended(owned)["state"] == "done"
+    with Corpus.open("letters", uploads.path, embedder=uploads.embedder) as corpus:
+        records = corpus.records()
+    assert {record.text for record in records} == {"the letter of ann", "the letter of bob"}
+    assert len({record.unit for record in records}) == 2

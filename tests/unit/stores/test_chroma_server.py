@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import chromadb
@@ -12,6 +12,7 @@ import pytest
 from chromadb.config import Settings
 
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.knowledge.public_knowledge import PublicDocuments
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.stores import cached_vectors
@@ -208,6 +209,26 @@ def test_a_collection_of_another_model_is_refused_before_a_question(
     with pytest.raises(CorpusError, match=r"have 16 numbers, .* 99"):
         wide.require_ready(address)
     wide.close()
+
+
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
+def test_a_private_collection_is_not_read_as_the_public_one_before(place: str) -> None:
+    def make(text: str, unit: str, **marks: bool | str) -> None:
+        with client(place) as plain:
+            made = plain.create_collection("handbook", embedding_function=None, metadata=marks)
+            vector = HashingEmbedder().embed([text])
+            made.add(["1"], embeddings=vector, documents=[text], metadatas=[{"who": unit}])
+
+    make("opening hours", "handbook", dpicl_public=True)
+    address = f"chroma:{place}#handbook?unit=who"
+    with closing(ChromaCollection.open(address, embedder=HashingEmbedder())) as corpus:
+        knowledge = PublicDocuments(corpus, least=-1.0)
+        assert knowledge.recall("hours") == ["opening hours"]
+        with client(place) as plain:
+            plain.delete_collection("handbook")
+        make("a diagnosis", "ann", kind="private")
+        with pytest.raises(CorpusError, match="made anew as another"):
+            knowledge.recall("hours")
 
 
 def test_what_is_not_there(place: str, cache: Path) -> None:
