@@ -218,8 +218,8 @@ class PrivateChatEngine(BaseChatEngine):
 
     @trace_method("chat")
     def chat(self, message: str, chat_history: History = None) -> AgentChatResponse:
-        """Answer a message."""
-        question = self._question(message, chat_history or self._memory.get(message))
+        """Answer a message; turns that are given take the place of those in memory."""
+        question = self._question(message, chat_history)
         response = self._whole.query(question)
         for turn in _turns(message, str(response)):
             self._memory.put(turn)
@@ -228,8 +228,7 @@ class PrivateChatEngine(BaseChatEngine):
     @trace_method("chat")
     async def achat(self, message: str, chat_history: History = None) -> AgentChatResponse:
         """``chat`` in a worker thread."""
-        turns = chat_history or await self._memory.aget(message)
-        question = await asyncio.to_thread(self._question, message, turns)
+        question = await self._aquestion(message, chat_history)
         response = await self._whole.aquery(question)
         for turn in _turns(message, str(response)):
             await self._memory.aput(turn)
@@ -238,7 +237,7 @@ class PrivateChatEngine(BaseChatEngine):
     @trace_method("chat")
     def stream_chat(self, message: str, chat_history: History = None) -> StreamingAgentChatResponse:
         """Answer a message piece by piece."""
-        question = self._question(message, chat_history or self._memory.get(message))
+        question = self._question(message, chat_history)
         response = self._streaming.query(question)
         assert isinstance(response, StreamingResponse)
 
@@ -262,8 +261,7 @@ class PrivateChatEngine(BaseChatEngine):
         self, message: str, chat_history: History = None
     ) -> StreamingAgentChatResponse:
         """``stream_chat`` with each piece drawn in a worker thread."""
-        turns = chat_history or await self._memory.aget(message)
-        question = await asyncio.to_thread(self._question, message, turns)
+        question = await self._aquestion(message, chat_history)
         response = await self._streaming.aquery(question)
         assert isinstance(response, AsyncStreamingResponse)
 
@@ -293,8 +291,16 @@ class PrivateChatEngine(BaseChatEngine):
         """The turns."""
         return self._memory.get_all()
 
-    def _question(self, message: str, before: list[ChatMessage]) -> str:
-        return self._whole.llm.whole_question(message, turns_of(before))
+    def _question(self, message: str, turns: History) -> str:
+        if turns is not None:  # an empty list is a conversation that begins
+            self._memory.set([*turns])
+        return self._whole.llm.whole_question(message, turns_of(self._memory.get(message)))
+
+    async def _aquestion(self, message: str, turns: History) -> str:
+        if turns is not None:
+            await self._memory.aset([*turns])
+        before = turns_of(await self._memory.aget(message))
+        return await asyncio.to_thread(self._whole.llm.whole_question, message, before)
 
 
 def _turns(message: str, answer: str) -> list[ChatMessage]:
@@ -308,7 +314,7 @@ def _source(question: str, response: Any) -> ToolOutput:
     # Of a stream the words are to come.
     words = "" if isinstance(response, (StreamingResponse, AsyncStreamingResponse)) else response
     return ToolOutput(
-        str(words), "query_engine", raw_input={"query": question}, raw_output=response
+        "query_engine", str(words), raw_input={"query": question}, raw_output=response
     )
 
 
