@@ -233,12 +233,11 @@ def read_input(input: Any, input_key: str, *beside: str) -> Conversation:
             f"the input must be a question, or a dict with one under {input_key!r}, "
             f"not {type(input).__name__}{_way_out(input)}"
         )
-    if input_key not in input and input.keys() - {*beside} == {MESSAGES}:
-        return _without_documents(read(_messages(input[MESSAGES], MESSAGES)), MESSAGES)
-    known = (input_key, HISTORY, *beside)
+    of_graph = input_key not in input and MESSAGES in input
+    known = ((MESSAGES,) if of_graph else (input_key, HISTORY)) + beside
     others = [key for key in input if key not in known]
     named = ", ".join(map(repr, others))
-    if input_key not in input:
+    if input_key not in input and not of_graph:
         texts = [key for key in others if isinstance(input[key], str)]
         key = repr(texts[0]) if len(texts) == 1 else "..."
         raise ConfigurationError(
@@ -253,6 +252,8 @@ def read_input(input: Any, input_key: str, *beside: str) -> Conversation:
             f"{', '.join(map(repr, known))}; leave the others out, or pick what it reads: "
             f"RunnablePick({list(known)}) | chain"
         )
+    if of_graph:
+        return _without_documents(read(_messages(input[MESSAGES], MESSAGES)), MESSAGES)
     question = input[input_key]
     if not isinstance(question, str):
         raise ConfigurationError(
