@@ -253,7 +253,7 @@ def read_input(input: Any, input_key: str, *beside: str) -> Conversation:
             f"RunnablePick({list(known)}) | chain"
         )
     if of_graph:
-        return _without_documents(read(_messages(input[MESSAGES], MESSAGES)), MESSAGES)
+        return _conversation(input[MESSAGES], MESSAGES)
     question = input[input_key]
     if not isinstance(question, str):
         raise ConfigurationError(
@@ -278,21 +278,19 @@ def _after(history: Any, question: str) -> Conversation:
         return Conversation(question)
     if isinstance(history, str):
         return Conversation.of(_spoken(history), (), question=question)
-    return _without_documents(read(_messages(history, HISTORY), question), HISTORY)
+    return _conversation(history, HISTORY, question)
 
 
-def _messages(given: Any, key: str) -> list[BaseMessage]:
+def _conversation(given: Any, key: str, question: str | None = None) -> Conversation:
     try:
-        return convert_to_messages(given)
+        messages = convert_to_messages(given)
     except (NotImplementedError, TypeError, ValueError):
         # Without a cause, which would quote what was given.
         raise ConfigurationError(
             f"{key!r} must hold the turns {'before' if key == HISTORY else 'up to'} the question: "
             "text, or messages such as ('human', '...') and ('ai', '...')"
         ) from None
-
-
-def _without_documents(conversation: Conversation, key: str) -> Conversation:
+    conversation = read(messages, question)
     if conversation.documents:
         raise ConfigurationError(
             f"{key!r} holds text-plain blocks: a chain has its documents from its retriever"

@@ -12,6 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageR
 from llama_index.core.base.response.schema import (
     RESPONSE_TYPE,
     AsyncStreamingResponse,
+    Response,
     StreamingResponse,
 )
 from llama_index.core.callbacks import CallbackManager, trace_method
@@ -37,7 +38,7 @@ from dpicl_rag.retrieval import Documents, Retriever
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, turns_of
 from llama_index_dpicl_rag.recorder import arespond, respond
-from llama_index_dpicl_rag.refused_options import options_of, refuse_options
+from llama_index_dpicl_rag.refused_options import options_of, refuse_options, refuse_prompts
 from llama_index_dpicl_rag.vector_indexes import private_retriever
 
 
@@ -132,6 +133,8 @@ class PrivateQueryEngine(BaseQueryEngine):
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}
 
+    _update_prompts = refuse_prompts
+
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         return respond(self._call(query_bundle), streaming=self._streaming)
 
@@ -158,13 +161,9 @@ class _PrivateTool(QueryEngineTool):
             return self._told(error, *args, **kwargs)
 
     def _told(self, error: DPICLError, *args: Any, **kwargs: Any) -> ToolOutput:
-        return ToolOutput(
-            content=str(error),
-            tool_name=self.metadata.get_name(),
-            raw_input={"input": self._get_query_str(*args, **kwargs)},
-            raw_output=str(error),
-            is_error=True,
-        )
+        name, words = self.metadata.get_name(), str(error)
+        question = {"input": self._get_query_str(*args, **kwargs)}
+        return ToolOutput(name, words, raw_input=question, raw_output=words, is_error=True)
 
 
 _REMEMBERED = 3000  # tokens of turns
@@ -221,8 +220,7 @@ class PrivateChatEngine(BaseChatEngine):
         """Answer a message; turns that are given take the place of those in memory."""
         question = self._question(message, chat_history)
         response = self._whole.query(question)
-        for turn in _turns(message, str(response)):
-            self._memory.put(turn)
+        self._memory.put_messages(_turns(message, str(response)))
         return AgentChatResponse(str(response), [_source(question, response)])
 
     @trace_method("chat")
@@ -230,8 +228,7 @@ class PrivateChatEngine(BaseChatEngine):
         """``chat`` in a worker thread."""
         question = await self._aquestion(message, chat_history)
         response = await self._whole.aquery(question)
-        for turn in _turns(message, str(response)):
-            await self._memory.aput(turn)
+        await self._memory.aput_messages(_turns(message, str(response)))
         return AgentChatResponse(str(response), [_source(question, response)])
 
     @trace_method("chat")
@@ -249,8 +246,7 @@ class PrivateChatEngine(BaseChatEngine):
                     yield piece
             finally:
                 response.response_gen.close()
-                for turn in _turns(message, said):
-                    self._memory.put(turn)
+                self._memory.put_messages(_turns(message, said))
 
         return StreamingAgentChatResponse(
             sources=[_source(question, response)], chat_stream=pieces(), is_writing_to_memory=False
@@ -273,13 +269,10 @@ class PrivateChatEngine(BaseChatEngine):
                     yield piece
             finally:
                 await drawn.aclose()
-                for turn in _turns(message, said):
-                    await self._memory.aput(turn)
+                await self._memory.aput_messages(_turns(message, said))
 
         return StreamingAgentChatResponse(
-            sources=[_source(question, response)],
-            achat_stream=pieces(),
-            is_writing_to_memory=False,
+            sources=[_source(question, response)], achat_stream=pieces(), is_writing_to_memory=False
         )
 
     def reset(self) -> None:
@@ -305,17 +298,14 @@ class PrivateChatEngine(BaseChatEngine):
 
 def _turns(message: str, answer: str) -> list[ChatMessage]:
     """Turns of a message and its answer; none where the stream was left before its first piece."""
-    if not answer:
-        return []
-    return [ChatMessage(message), ChatMessage(answer, role=MessageRole.ASSISTANT)]
+    turns = [ChatMessage(message), ChatMessage(answer, role=MessageRole.ASSISTANT)]
+    return turns if answer else []
 
 
 def _source(question: str, response: Any) -> ToolOutput:
     # Of a stream the words are to come.
-    words = "" if isinstance(response, (StreamingResponse, AsyncStreamingResponse)) else response
-    return ToolOutput(
-        "query_engine", str(words), raw_input={"query": question}, raw_output=response
-    )
+    words = str(response) if isinstance(response, Response) else ""
+    return ToolOutput("query_engine", words, raw_input={"query": question}, raw_output=response)
 
 
 def counting_tools(llm: PrivateContextLLM, documents: Documents) -> list[FunctionTool]:
