@@ -61,9 +61,9 @@ def refuse_options(unknown: Mapping[str, Any], known: Iterable[str]) -> None:
         raise ConfigurationError(f"{name}: no such option{_remedy(name, value, list(known))}")
 
 
-def refuse_prompts(_engine: Any, prompts: Mapping[str, Any]) -> None:
-    """Refuse prompts of LlamaIndex, which no private answer reads; see `refuse`."""
-    refuse(prompts, f"no such prompt; {_PROMPT}")
+def refuse_prompts(*args: Any, **kwargs: Any) -> None:
+    """Refuse prompts of LlamaIndex, the last argument: no private answer reads them."""
+    refuse(args[-1], f"no such prompt; {_PROMPT}")
 
 
 def _remedy(name: str, value: Any, known: list[str]) -> str:
