@@ -233,12 +233,11 @@ def read_input(input: Any, input_key: str, *beside: str) -> Conversation:
             f"the input must be a question, or a dict with one under {input_key!r}, "
             f"not {type(input).__name__}{_way_out(input)}"
         )
-    if input_key not in input and input.keys() - {*beside} == {MESSAGES}:
-        return _without_documents(read(_messages(input[MESSAGES], MESSAGES)), MESSAGES)
-    known = (input_key, HISTORY, *beside)
+    of_graph = input_key not in input and MESSAGES in input
+    known = ((MESSAGES,) if of_graph else (input_key, HISTORY)) + beside
     others = [key for key in input if key not in known]
     named = ", ".join(map(repr, others))
-    if input_key not in input:
+    if input_key not in input and not of_graph:
         texts = [key for key in others if isinstance(input[key], str)]
         key = repr(texts[0]) if len(texts) == 1 else "..."
         raise ConfigurationError(
@@ -253,6 +252,8 @@ def read_input(input: Any, input_key: str, *beside: str) -> Conversation:
             f"{', '.join(map(repr, known))}; leave the others out, or pick what it reads: "
             f"RunnablePick({list(known)}) | chain"
         )
+    if of_graph:
+        return _conversation(input[MESSAGES], MESSAGES)
     question = input[input_key]
     if not isinstance(question, str):
         raise ConfigurationError(
@@ -277,21 +278,19 @@ def _after(history: Any, question: str) -> Conversation:
         return Conversation(question)
     if isinstance(history, str):
         return Conversation.of(_spoken(history), (), question=question)
-    return _without_documents(read(_messages(history, HISTORY), question), HISTORY)
+    return _conversation(history, HISTORY, question)
 
 
-def _messages(given: Any, key: str) -> list[BaseMessage]:
+def _conversation(given: Any, key: str, question: str | None = None) -> Conversation:
     try:
-        return convert_to_messages(given)
+        messages = convert_to_messages(given)
     except (NotImplementedError, TypeError, ValueError):
         # Without a cause, which would quote what was given.
         raise ConfigurationError(
             f"{key!r} must hold the turns {'before' if key == HISTORY else 'up to'} the question: "
             "text, or messages such as ('human', '...') and ('ai', '...')"
         ) from None
-
-
-def _without_documents(conversation: Conversation, key: str) -> Conversation:
+    conversation = read(messages, question)
     if conversation.documents:
         raise ConfigurationError(
             f"{key!r} holds text-plain blocks: a chain has its documents from its retriever"

@@ -109,6 +109,10 @@ class PrivateModel(BaseLanguageModel[Any]):
         params.update({"ls_provider": "dpicl-rag", "ls_max_tokens": config.max_tokens})
         return params
 
+    def get_token_ids(self, text: str) -> list[int]:
+        """Token ids by the model's own tokenizer; LangChain would fetch that of GPT-2."""
+        return (self.custom_get_token_ids or self.llm.model.tokenizer.encode)(text)
+
     def bind(self, **kwargs: Any) -> Any:
         """Bind arguments; documents do not show in the result."""
         if DOCUMENTS in kwargs:

@@ -12,6 +12,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, MessageR
 from llama_index.core.base.response.schema import (
     RESPONSE_TYPE,
     AsyncStreamingResponse,
+    Response,
     StreamingResponse,
 )
 from llama_index.core.callbacks import CallbackManager, trace_method
@@ -37,7 +38,7 @@ from dpicl_rag.retrieval import Documents, Retriever
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, turns_of
 from llama_index_dpicl_rag.recorder import arespond, respond
-from llama_index_dpicl_rag.refused_options import options_of, refuse_options
+from llama_index_dpicl_rag.refused_options import options_of, refuse_options, refuse_prompts
 from llama_index_dpicl_rag.vector_indexes import private_retriever
 
 
@@ -132,6 +133,8 @@ class PrivateQueryEngine(BaseQueryEngine):
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}
 
+    _update_prompts = refuse_prompts
+
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         return respond(self._call(query_bundle), streaming=self._streaming)
 
@@ -158,13 +161,9 @@ class _PrivateTool(QueryEngineTool):
             return self._told(error, *args, **kwargs)
 
     def _told(self, error: DPICLError, *args: Any, **kwargs: Any) -> ToolOutput:
-        return ToolOutput(
-            content=str(error),
-            tool_name=self.metadata.get_name(),
-            raw_input={"input": self._get_query_str(*args, **kwargs)},
-            raw_output=str(error),
-            is_error=True,
-        )
+        name, words = self.metadata.get_name(), str(error)
+        question = {"input": self._get_query_str(*args, **kwargs)}
+        return ToolOutput(name, words, raw_input=question, raw_output=words, is_error=True)
 
 
 _REMEMBERED = 3000  # tokens of turns
@@ -218,27 +217,24 @@ class PrivateChatEngine(BaseChatEngine):
 
     @trace_method("chat")
     def chat(self, message: str, chat_history: History = None) -> AgentChatResponse:
-        """Answer a message."""
-        question = self._question(message, chat_history or self._memory.get(message))
+        """Answer a message; turns that are given take the place of those in memory."""
+        question = self._question(message, chat_history)
         response = self._whole.query(question)
-        for turn in _turns(message, str(response)):
-            self._memory.put(turn)
+        self._memory.put_messages(_turns(message, str(response)))
         return AgentChatResponse(str(response), [_source(question, response)])
 
     @trace_method("chat")
     async def achat(self, message: str, chat_history: History = None) -> AgentChatResponse:
         """``chat`` in a worker thread."""
-        turns = chat_history or await self._memory.aget(message)
-        question = await asyncio.to_thread(self._question, message, turns)
+        question = await self._aquestion(message, chat_history)
         response = await self._whole.aquery(question)
-        for turn in _turns(message, str(response)):
-            await self._memory.aput(turn)
+        await self._memory.aput_messages(_turns(message, str(response)))
         return AgentChatResponse(str(response), [_source(question, response)])
 
     @trace_method("chat")
     def stream_chat(self, message: str, chat_history: History = None) -> StreamingAgentChatResponse:
         """Answer a message piece by piece."""
-        question = self._question(message, chat_history or self._memory.get(message))
+        question = self._question(message, chat_history)
         response = self._streaming.query(question)
         assert isinstance(response, StreamingResponse)
 
@@ -250,8 +246,7 @@ class PrivateChatEngine(BaseChatEngine):
                     yield piece
             finally:
                 response.response_gen.close()
-                for turn in _turns(message, said):
-                    self._memory.put(turn)
+                self._memory.put_messages(_turns(message, said))
 
         return StreamingAgentChatResponse(
             sources=[_source(question, response)], chat_stream=pieces(), is_writing_to_memory=False
@@ -262,8 +257,7 @@ class PrivateChatEngine(BaseChatEngine):
         self, message: str, chat_history: History = None
     ) -> StreamingAgentChatResponse:
         """``stream_chat`` with each piece drawn in a worker thread."""
-        turns = chat_history or await self._memory.aget(message)
-        question = await asyncio.to_thread(self._question, message, turns)
+        question = await self._aquestion(message, chat_history)
         response = await self._streaming.aquery(question)
         assert isinstance(response, AsyncStreamingResponse)
 
@@ -275,13 +269,10 @@ class PrivateChatEngine(BaseChatEngine):
                     yield piece
             finally:
                 await drawn.aclose()
-                for turn in _turns(message, said):
-                    await self._memory.aput(turn)
+                await self._memory.aput_messages(_turns(message, said))
 
         return StreamingAgentChatResponse(
-            sources=[_source(question, response)],
-            achat_stream=pieces(),
-            is_writing_to_memory=False,
+            sources=[_source(question, response)], achat_stream=pieces(), is_writing_to_memory=False
         )
 
     def reset(self) -> None:
@@ -293,23 +284,28 @@ class PrivateChatEngine(BaseChatEngine):
         """The turns."""
         return self._memory.get_all()
 
-    def _question(self, message: str, before: list[ChatMessage]) -> str:
-        return self._whole.llm.whole_question(message, turns_of(before))
+    def _question(self, message: str, turns: History) -> str:
+        if turns is not None:  # an empty list is a conversation that begins
+            self._memory.set([*turns])
+        return self._whole.llm.whole_question(message, turns_of(self._memory.get(message)))
+
+    async def _aquestion(self, message: str, turns: History) -> str:
+        if turns is not None:
+            await self._memory.aset([*turns])
+        before = turns_of(await self._memory.aget(message))
+        return await asyncio.to_thread(self._whole.llm.whole_question, message, before)
 
 
 def _turns(message: str, answer: str) -> list[ChatMessage]:
     """Turns of a message and its answer; none where the stream was left before its first piece."""
-    if not answer:
-        return []
-    return [ChatMessage(message), ChatMessage(answer, role=MessageRole.ASSISTANT)]
+    turns = [ChatMessage(message), ChatMessage(answer, role=MessageRole.ASSISTANT)]
+    return turns if answer else []
 
 
 def _source(question: str, response: Any) -> ToolOutput:
     # Of a stream the words are to come.
-    words = "" if isinstance(response, (StreamingResponse, AsyncStreamingResponse)) else response
-    return ToolOutput(
-        str(words), "query_engine", raw_input={"query": question}, raw_output=response
-    )
+    words = str(response) if isinstance(response, Response) else ""
+    return ToolOutput("query_engine", words, raw_input={"query": question}, raw_output=response)
 
 
 def counting_tools(llm: PrivateContextLLM, documents: Documents) -> list[FunctionTool]:

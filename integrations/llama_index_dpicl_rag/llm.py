@@ -47,9 +47,6 @@ R = TypeVar("R")
 
 _INSTRUCTING = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 
-_PROMPTS = {"system_prompt", "query_wrapper_prompt"}
-"""Fields of LlamaIndex's own models that have no effect on a private answer."""
-
 _CONTEXT_VARIABLES = {"context_str", "context_msg"}
 """Template variables by which LlamaIndex's own synthesizers put retrieved text into a prompt."""
 
@@ -194,8 +191,8 @@ class PrivateLLM(Unrecorded, CustomLLM):
             "PrivateLLM is made around a private language model, "
             "PrivateLLM(PrivateContextLLM(...)), not around {}",
         )
-        known = type(self).model_fields
-        refuse_options({n: v for n, v in fields.items() if n not in known or n in _PROMPTS}, known)
+        known = type(self).model_fields.keys() - {"system_prompt", "query_wrapper_prompt"}
+        refuse_options({n: v for n, v in fields.items() if n not in known}, known)
         super().__init__(
             allow_public=allow_public,
             callback_manager=callback_manager or CallbackManager([]),

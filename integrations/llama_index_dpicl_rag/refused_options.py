@@ -9,7 +9,7 @@ from typing import Any
 
 from dpicl_rag.configuration import TEMPLATE, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.framework_bridge import KEYWORDS, NO_STRUCTURE
+from dpicl_rag.framework_bridge import KEYWORDS, NO_STRUCTURE, refuse
 
 _SEARCH = "vectors are scored exactly, all of them, by cosine"
 _WHERE = 'where={"owner": "ann"} filters by metadata before anything is scored'
@@ -17,6 +17,7 @@ _CHOICE = (
     "threshold= and where= choose what is read; a postprocessor would see private nodes, and "
     "choose among them at no charge"
 )
+_PROMPT = f"{TEMPLATE}, where the private language model is made"
 _ELSEWHERE = {
     "response_mode": "each unit is read by an expert of its own, which is the only mode",
     "chat_mode": "there is one: the turns before a question, which are public, make it whole",
@@ -36,10 +37,9 @@ _ELSEWHERE = {
             *("refine_template", "summary_template", "simple_template", "prompt_template"),
             *("chat_content_qa_template", "chat_content_refine_template"),
         ),
-        f"{TEMPLATE}, where the private language model is made",
+        _PROMPT,
     ),
 }
-_TOP_K = ("similarity_top_k", "k")
 
 
 def options_of(made: Callable[..., object]) -> list[str]:
@@ -61,8 +61,13 @@ def refuse_options(unknown: Mapping[str, Any], known: Iterable[str]) -> None:
         raise ConfigurationError(f"{name}: no such option{_remedy(name, value, list(known))}")
 
 
+def refuse_prompts(*args: Any, **kwargs: Any) -> None:
+    """Refuse prompts of LlamaIndex, the last argument: no private answer reads them."""
+    refuse(args[-1], f"no such prompt; {_PROMPT}")
+
+
 def _remedy(name: str, value: Any, known: list[str]) -> str:
-    if name in _TOP_K:
+    if name in ("similarity_top_k", "k"):
         number = value if isinstance(value, int) else "..."
         return (
             f"; top_k={number} reads the nearest units, at twice the charge and with no individual "

@@ -28,7 +28,7 @@ from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, stability_of_list
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse_arguments
 from llama_index_dpicl_rag.recorder import Unrecorded, arespond, respond, words
-from llama_index_dpicl_rag.refused_options import options_of, refuse_options
+from llama_index_dpicl_rag.refused_options import options_of, refuse_options, refuse_prompts
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -81,8 +81,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
     def _get_prompts(self) -> PromptDictType:
         return {}
 
-    def _update_prompts(self, prompts: PromptDictType) -> None:
-        """Nothing: the template belongs to the private language model."""
+    _update_prompts = refuse_prompts
 
     def synthesize(
         self,

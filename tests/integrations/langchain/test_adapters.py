@@ -96,6 +96,12 @@ class TestModels:
         with pytest.raises(ConfigurationError, match="temperature"):
             model(llm).invoke(QUESTION, documents=TEXTS, temperature=0)
 
+    def test_tokens_are_counted_by_the_model(self, model, llm):
+        ids = llm.model.tokenizer.encode(QUESTION)
+        assert model(llm).get_token_ids(QUESTION) == ids
+        assert model(llm).get_num_tokens(QUESTION) == len(ids)
+        assert model(llm, custom_get_token_ids=lambda text: [7]).get_token_ids(QUESTION) == [7]
+
     def test_settings_make_an_llm(self, model, tiny_model):
         made = model(model=tiny_model, epsilon=2.0, max_tokens=4)
         assert made.llm.config.epsilon == 2.0

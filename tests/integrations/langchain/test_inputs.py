@@ -77,6 +77,14 @@ class TestHistory:
         chain.invoke({"messages": [*TURNS, ("human", FOLLOW_UP)]})
         assert embeddings.questions == [WHOLE]
 
+    def test_of_a_graph_with_more_keys_is_picked(self, chain, embeddings):
+        state = {"messages": [*TURNS, ("human", FOLLOW_UP)], "owner": "ann"}
+        with pytest.raises(ConfigurationError, match="'owner' in the input would be") as told:
+            chain.invoke(state)
+        assert "RunnablePick(['messages']) | chain" in str(told.value)
+        (RunnablePick(["messages"]) | chain).invoke(state)
+        assert embeddings.questions == [WHOLE]
+
     async def test_in_every_way_to_ask(self, chain, embeddings):
         question = {"input": FOLLOW_UP, "chat_history": TURNS}
         await chain.ainvoke(question)

@@ -71,6 +71,38 @@ async def test_in_every_way_to_ask(chat) -> None:
     assert asked(astreamed) == WHOLE
 
 
+def test_turns_that_are_given_take_the_place_of_those_in_memory(chat) -> None:
+    turns = [ChatMessage(QUESTION), ChatMessage("In Elm Street.", role="assistant")]
+    first = chat.chat(FOLLOW_UP, turns)
+    assert [one.content for one in chat.chat_history] == [
+        *(QUESTION, "In Elm Street."),
+        *(FOLLOW_UP, str(first)),
+    ]
+    assert len(turns) == 2  # the caller's own
+    # Somebody else's conversation begins: no turn of the one before is in it.
+    assert asked(chat.chat(FOLLOW_UP, [])) == FOLLOW_UP
+    assert len(chat.chat_history) == 2
+
+
+async def test_an_empty_history_begins_a_conversation_in_every_way_to_ask(chat) -> None:
+    chat.chat(QUESTION)
+    assert asked(await chat.achat(FOLLOW_UP, [])) == FOLLOW_UP
+    streamed = chat.stream_chat(FOLLOW_UP, [])
+    assert "".join(streamed.response_gen)
+    assert asked(streamed) == FOLLOW_UP
+    astreamed = await chat.astream_chat(FOLLOW_UP, [])
+    assert "".join([piece async for piece in astreamed.async_response_gen()])
+    assert asked(astreamed) == FOLLOW_UP
+
+
+def test_the_source_is_the_query_engine_and_says_the_answer(chat) -> None:
+    response = chat.chat(QUESTION)
+    (source,) = response.sources
+    assert (source.tool_name, source.content) == ("query_engine", str(response))
+    (source,) = chat.stream_chat(QUESTION).sources
+    assert (source.tool_name, source.content) == ("query_engine", "")
+
+
 def test_an_earlier_conversation_goes_on(tiny_model, index) -> None:
     turns = [ChatMessage(QUESTION), ChatMessage("In Elm Street.", role="assistant")]
     llm = PrivateLLM(private_llm(tiny_model))

@@ -13,6 +13,8 @@ from llama_index.core.base.response.schema import (
     Response,
     StreamingResponse,
 )
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import QueryBundle
 from llama_index.core.tools import QueryEngineTool
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
@@ -39,7 +41,7 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from dpicl_rag.stores.chroma_client import note_unit
-from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine
+from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine, PrivateSynthesizer
 from llama_index_dpicl_rag.vector_indexes import embedder_of, private_retriever
 from tests.integrations.llama_index.support import (
     QUESTION,
@@ -377,6 +379,18 @@ def test_options_that_contradict_are_refused(tiny_model, index) -> None:
         PrivateQueryEngine(private_llm(tiny_model, accounting="individual"), index, top_k=2).query(
             QUESTION
         )
+
+
+def test_prompts_of_llama_index_are_refused(tiny_model, index) -> None:
+    llm, prompt = private_llm(tiny_model), PromptTemplate("{query_str}")
+    synthesizer = PrivateSynthesizer(llm, unit_field="document")
+    engine = PrivateQueryEngine(llm, index)
+    around = RetrieverQueryEngine(index.as_retriever(), synthesizer)
+    name = "response_synthesizer:text_qa_template"
+    for asked, names in ((engine, [name, "text_qa_template"]), (around, [name])):
+        for one in names:
+            with pytest.raises(ConfigurationError, match="template=PromptTemplate"):
+                asked.update_prompts({one: prompt})
 
 
 def test_node_without_the_unit_is_left_out(tiny_model, tmp_path) -> None:
