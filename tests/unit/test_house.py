@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 72_445  # garbage that ends apart from whoever it falls on
+MOST_LINES = 72_510  # corpora and publications that another process touches
 MOST_FILES = 349
 LONGEST = 450
 SHARED_FILES = {"base.py"}
