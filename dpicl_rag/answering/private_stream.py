@@ -79,7 +79,11 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
             What can be released now, perhaps nothing; None at the end.
         """
         with self._lock:
-            return next(self._pieces, None)
+            try:
+                return next(self._pieces, None)
+            except BaseException:  # no `finally` in the generator: the collector would run it
+                self._release()
+                raise
 
     async def __anext__(self) -> str:
         piece = await in_thread(next, self, None)
@@ -112,9 +116,12 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
     def close(self) -> None:
         """End the answer here. Waits for a draw in another thread. May be called again."""
         with self._lock:
-            self._pieces.close()
-            if self._answer is None:
-                self._end("length", whole=False)
+            try:
+                self._pieces.close()
+                if self._answer is None:
+                    self._end("length", whole=False)
+            finally:
+                self._release()
 
     async def aclose(self) -> None:
         """``close`` in a worker thread: it may have to wait for a draw or for the ledger."""
@@ -133,38 +140,34 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         await self.aclose()
 
     def _draw(self) -> Generator[str]:
-        try:
-            if self._start:
-                self._released = self._start
-                if not self._held:
-                    yield self._start
-            stopped: StoppedBy = "budget"
-            for token in self._available():
-                self._ids.append(token)
-                if token in self._tokenizer.stop_tokens:
-                    stopped = "end"
-                    break
-                text, found = self._text()
-                piece = text[len(self._released) :] if len(text) > len(self._released) else ""
-                self._released += piece
-                yield "" if self._held else piece
-                if found:
-                    stopped = "end"
-                    break
-                if len(self._ids) == self._max_tokens:
-                    stopped = "length"
-            if self._unavailable:
-                stopped = "unavailable"
-            text, _ = self._text(last=True)
-            rest = text[len(self._released) :]
-            self._released += rest
-            if rest and not self._held:
-                yield rest
-            self._end(stopped, whole=not self._unavailable)
-            if self._held or not self._released.strip():  # who reads pieces alone reads it too
-                yield self.answer.text
-        finally:
-            self._release()
+        self._released = self._start
+        if self._start and not self._held:
+            yield self._start
+        stopped: StoppedBy = "budget"
+        for token in self._available():
+            self._ids.append(token)
+            if token in self._tokenizer.stop_tokens:
+                stopped = "end"
+                break
+            text, found = self._text()
+            piece = text[len(self._released) :] if len(text) > len(self._released) else ""
+            self._released += piece
+            yield "" if self._held else piece
+            if found:
+                stopped = "end"
+                break
+            if len(self._ids) == self._max_tokens:
+                stopped = "length"
+        if self._unavailable:
+            stopped = "unavailable"
+        text, _ = self._text(last=True)
+        rest = text[len(self._released) :]
+        self._released += rest
+        if rest and not self._held:
+            yield rest
+        self._end(stopped, whole=not self._unavailable)
+        if self._held or not self._released.strip():  # who reads pieces alone reads it too
+            yield self.answer.text
 
     def _available(self) -> Generator[int]:
         """The tokens, until the engine does not answer."""
@@ -177,14 +180,12 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         self._tokens.close()
         text, tokens = self._released.strip(), len(self._ids)
         try:
-            try:
-                answer = self._finish(text, tokens, stopped, whole)
-            except EngineUnavailableError:
-                # The engine was asked once more for the support of a whole answer.
-                answer = self._finish(text, tokens, "unavailable", False)
-            self._answer = replace(answer, question=self.question).after(self._earlier)
-        finally:
-            self._release()
+            answer = self._finish(text, tokens, stopped, whole)
+        except EngineUnavailableError:
+            # The engine was asked once more for the support of a whole answer.
+            answer = self._finish(text, tokens, "unavailable", False)
+        self._answer = replace(answer, question=self.question).after(self._earlier)
+        self._release()
 
     def _text(self, last: bool = False) -> tuple[str, bool]:
         """Text that can be released now, and whether a stop string was met."""

@@ -101,8 +101,13 @@ class Database:
         """Run ``action`` on one consistent state of the file."""
         return self._guarded(lambda: self._locked(action, "BEGIN"))
 
-    def try_write(self, action: Callable[[sqlite3.Connection], None]) -> bool:
-        """``write`` for finalisers: False, with nothing done, where it would wait or fail."""
+    def try_write(
+        self, action: Callable[[sqlite3.Connection], None], *, last: bool = False
+    ) -> bool:
+        """``write`` for finalisers: False, with nothing done, where it would wait or fail.
+
+        The last one closes the connection; where it would wait, a fork has closed it.
+        """
         if not self._lock.acquire(blocking=False):
             return False
         try:
@@ -116,6 +121,9 @@ class Database:
         except (self._kind.error, sqlite3.Error, UnicodeDecodeError, OSError):
             return False
         finally:
+            if last:
+                self._closed = True
+                self._disconnect()
             self._lock.release()
         return True
 

@@ -401,7 +401,11 @@ class Ledger:
 
         If the file cannot be written, they are settled once this process has ended.
         """
-        self._end(self._database.write)
+        if not self._closed:
+            self._closed = True
+            with contextlib.suppress(LedgerError):
+                self._database.write(self._settle_session)
+            self._database.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -412,7 +416,7 @@ class Ledger:
     def __del__(self) -> None:
         # Runs wherever the collector happens to run: never wait, and set no context variable.
         if not getattr(self, "_closed", True):
-            self._end(self._database.try_write)
+            self._database.try_write(self._settle_session, last=True)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r})"
@@ -435,12 +439,8 @@ class Ledger:
         with contextlib.suppress(LedgerError):
             settle(self._settle_abandoned)
 
-    def _end(self, write: Callable[[Callable[[sqlite3.Connection], None]], object]) -> None:
-        if not self._closed:
-            self._closed = True
-            with contextlib.suppress(LedgerError):
-                write(lambda opened: entries.settle_session(opened, self._session, os.getpid()))
-            self._database.close()
+    def _settle_session(self, connection: sqlite3.Connection) -> None:
+        entries.settle_session(connection, self._session, os.getpid())
 
     def _settle_abandoned(self, connection: sqlite3.Connection) -> None:
         # Settling twice is harmless, so numbers leave the queue when next seen to be gone.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from contextvars import copy_context
@@ -125,3 +128,29 @@ def test_nobody_is_waited_for_where_garbage_is_collected(tmp_path):
     with Ledger(path) as ledger:  # what could not be given back is held until the process ends
         (status,) = ledger.status()
     assert (status.spent, status.reserved) == (0.0, 1.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_does_not_wait_for_garbage_that_is_collected_within(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", COLLECTED_IN_A_FORK, tmp_path / "ledger.sqlite"], timeout=60.0
+    )
+    assert ended.returncode == 0
+
+
+COLLECTED_IN_A_FORK = """
+import faulthandler, gc, os, sys
+from dpicl_rag.files.database import Database
+from dpicl_rag.ledger import Ledger
+
+gc.disable()
+left = [Ledger(sys.argv[1])]
+left.append(left)
+del left
+disconnect = Database._disconnect
+Database._disconnect = lambda self: (disconnect(self), gc.collect())
+faulthandler.dump_traceback_later(20, exit=True)
+if not (child := os.fork()):
+    os._exit(0)
+os.waitpid(child, 0)
+"""
