@@ -66,7 +66,8 @@ class Talking:
         return Talking(self._model.copying(bias, public=public), self._tell)
 
     def read(self, prefix, inputs, **options):
-        self._tell(len(inputs), options["on_progress"])
+        if "on_progress" in options:  # its rehearsal reads public documents
+            self._tell(len(inputs), options["on_progress"])
         return self._model.read(prefix, inputs, **options)
 
 
