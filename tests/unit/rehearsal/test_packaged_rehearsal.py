@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import torch
 
 from dpicl_rag.language_models import defaults
 from dpicl_rag.rehearsal import kept_rehearsals, rehearsal_of
@@ -40,6 +41,10 @@ def test_the_default_model_does_just_that():
 
 
 @pytest.mark.heavy
+@pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="this processor has no products of 16 bits: it takes more than ten minutes",
+)
 def test_in_16_bits_it_is_a_toy_too():
     found = rehearse(defaults.default_model("bfloat16"))
     assert found.is_toy
