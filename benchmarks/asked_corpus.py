@@ -161,7 +161,7 @@ def kept_model(options: argparse.Namespace) -> SharedModel:
 def cached_model(name: str | None) -> TransformersModel:
     """A model by its folder or name, or the packaged one, that keeps what it read in memory."""
     whole = default_model() if name is None else TransformersModel.load(name)
-    return whole.with_cache(PrefixCache(memory=8 << 30))
+    return whole.with_cache(PrefixCache(memory=1 << 30))
 
 
 def show(outcomes: Iterable[Outcome]) -> None:

@@ -196,7 +196,7 @@ def _ask_units(
     quiet: bool,
 ) -> None:
     """Count, tally, survey or summarise, as the question asks; with the options of an answer."""
-    for name in ("units", "top_k", "private_threshold", "private_top_k"):
+    for name in ("units", "top_k", "private_top_k"):
         if getattr(source, name) is not None:
             raise ConfigurationError(
                 f"a {request.kind} is of all units; leave --{name.replace('_', '-')} out, or take "

@@ -192,9 +192,7 @@ def search_of(opened: Corpus | ChromaCollection, source: Source) -> Search:
     """The search that was asked for, over an open corpus."""
     from dpicl_rag import retrieval
 
-    if source.private_threshold is not None:
-        found = retrieval.PrivateThresholdRetriever(opened, source.private_threshold)
-    elif source.private_top_k is not None:
+    if source.private_top_k is not None:
         found = retrieval.PrivateTopKRetriever(opened, source.private_top_k)
     else:
         units = source.units or UNITS

@@ -43,7 +43,7 @@ class Source(Place):
             min=1,
             metavar="N",
             help="Read about this many units, the closest: a threshold is chosen from noisy "
-            "counts, which come out of --epsilon, and what passes is thinned by secret coins. "
+            "counts, which come out of --epsilon, and the last of them pass by secret coins. "
             f"{UNITS} by default.",
         ),
     ] = None
@@ -57,21 +57,12 @@ class Source(Place):
             "much and rules out individual accounting.",
         ),
     ] = None
-    private_threshold: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="UNITS",
-            help="As --units, without thinning: many more may pass.",
-        ),
-    ] = None
     private_top_k: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="UNITS",
-            help="As --private-threshold, by halving: closer to the number, but units further "
-            "away pay too.",
+            help="As --units, by halving: closer to the number, but units further away pay too.",
         ),
     ] = None
     sample: Annotated[
@@ -89,7 +80,6 @@ class Source(Place):
                 "--units": self.units,
                 "--threshold": self.threshold,
                 "--top-k": self.top_k,
-                "--private-threshold": self.private_threshold,
                 "--private-top-k": self.private_top_k,
             }
         )

@@ -45,6 +45,10 @@ class NoisyCount:
         coins = max(0.0, self.value) * rate * (1 - rate)
         return NoisyCount(self.value * rate, math.sqrt((self.sigma * rate) ** 2 + coins))
 
+    def plus(self, other: NoisyCount) -> NoisyCount:
+        """The sum of two counts with noise of their own."""
+        return NoisyCount(self.value + other.value, math.hypot(self.sigma, other.sigma))
+
 
 @dataclass(frozen=True, slots=True)
 class CoinRate:
@@ -54,15 +58,15 @@ class CoinRate:
     all: int
 
     @staticmethod
-    def of(count: NoisyCount | None, most: int | None) -> CoinRate:
+    def of(found: float, most: float) -> CoinRate:
         """Of what was found, how much is kept: about ``most`` units.
 
         Args:
-            count: What was found, as it was released.
-            most: All are kept if None.
+            found: Its number, as it was released.
+            most: Of what is kept; above 0.
         """
-        found = 0 if count is None else int(count.value)
-        return CoinRate(1, 1) if most is None or found <= most else CoinRate(most, found)
+        kept = math.ceil(most)
+        return EVERY if found <= kept else CoinRate(kept, int(found))
 
     @property
     def rate(self) -> float:
@@ -72,6 +76,10 @@ class CoinRate:
     def keeps(self, randomness: Randomness) -> bool:
         """Toss one unit's coin; none is needed where all stay."""
         return self.kept == self.all or randomness.below(self.all) < self.kept
+
+
+EVERY = CoinRate(1, 1)
+"""All are kept, and no coin is tossed."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -134,8 +134,8 @@ def retriever_over(
 
     Args:
         source: Where the vectors are.
-        units: How many units to aim for if nothing else is set. Those nearest to the question pass
-            a private threshold, and are thinned to about this number.
+        units: How many units to aim for if nothing else is set: about this number of the nearest
+            passes a private threshold.
         threshold: Least cosine, in place of that; see `Threshold`.
         top_k: The nearest units, so many, in place of that; see `TopK`.
         where: Chroma filter on metadata, applied first. Public.
@@ -149,7 +149,7 @@ def retriever_over(
         return ThresholdRetriever(source, threshold, where=where)
     if top_k is not None:
         return TopKRetriever(source, top_k, where=where)
-    return PrivateThresholdRetriever(source, units, thin_to=units, where=where)
+    return PrivateThresholdRetriever(source, units, where=where)
 
 
 def refuse_approximate(source: str) -> NoReturn:

@@ -297,16 +297,22 @@ class Search:
         if self.noisy:
             chosen = self.bar.choose(counts.tolist(), self.noise, randomness)
             count_rho = self.noise.rho
-        share = CoinRate.of(chosen.count, self.thin_to)
-        passing = np.flatnonzero(bins <= chosen.place).tolist()
-        kept = [place for place in passing if share.keeps(randomness)]
-        count = chosen.count and chosen.count.thinned(share.rate)
+        kept = [
+            place
+            for place in np.flatnonzero(bins <= chosen.place).tolist()
+            if bins[place] < chosen.place or chosen.last.keeps(randomness)
+        ]
+        count, rate = chosen.count, self.rate
+        if count is not None and self.thin_to is not None:
+            share = CoinRate.of(count.value, self.thin_to)
+            kept = [place for place in kept if share.keeps(randomness)]
+            count, rate = count.thinned(share.rate), share.rate * self.rate
         if self.rate < 1:
             kept = [place for place in kept if randomness.uniform() < self.rate]
             count = count and count.thinned(self.rate)
         looks = (np.array([*chosen.looks, 0])[bins] * counted).tolist()
         unit_rho = [look * count_rho for look in looks]
-        return Retrieved(fetch(kept), unit_rho, count, share.rate * self.rate)
+        return Retrieved(fetch(kept), unit_rho, count, rate)
 
 
 def as_search(retriever: Retriever) -> Search:

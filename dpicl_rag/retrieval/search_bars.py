@@ -28,15 +28,15 @@ from dpicl_rag.configuration import UNITS
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import NoisyCount
+from dpicl_rag.retrieval.base import EVERY, CoinRate, NoisyCount
 
 THRESHOLD = 0.5
 """Least cosine where none is named: chosen without a corpus, for sentence embeddings."""
 
-COARSE = tuple(hundredths / 100 for hundredths in range(79, 38, -3))
-"""0.79, 0.76, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
+COARSE = tuple(hundredths / 100 for hundredths in range(82, 39, -6))
+"""0.82, 0.76, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
 
-DEEP = tuple(hundredths / 100 for hundredths in range(79, 21, -3))
+DEEP = tuple(hundredths / 100 for hundredths in range(82, 21, -6))
 """The same down to 0.22, for models that say so themselves where a unit does not tell.
 
 Mails of people who word one thing each in their own way, or in another language, are far apart; two
@@ -55,13 +55,15 @@ class ChosenThreshold:
 
     Attributes:
         place: Index of the threshold.
-        count: Noisy number of units that reach it, if one was drawn.
+        count: Noisy number of units that pass, if one was drawn.
         looks: For each bin, how many counts it was part of.
+        last: Of the units in the bin of the threshold, how many pass, each by a coin of its own.
     """
 
     place: int
     count: NoisyCount | None
     looks: Sequence[int]
+    last: CoinRate = EVERY
 
 
 UNCOUNTED = ChosenThreshold(0, None, (0,))
@@ -195,6 +197,11 @@ class NoisyThreshold(NoisyBar):
     counted are those at or above the chosen threshold, so **exactly the units that reach it have
     paid**. Units further away pay nothing.
 
+    The last bin holds more than are wanted. Each of its units passes by a coin of its own, at a
+    rate from the noisy counts: nearer units are all read, and none is lost to one that is further
+    away. Where a threshold between the two was chosen in place of coins, units of equal scores, as
+    of one mail to many, would pass all or not at all.
+
     Finer thresholds cost no more, but the noise of all counts adds up: the total at the n-th
     threshold has standard deviation ``sigma * sqrt(n)``.
     """
@@ -213,13 +220,16 @@ class NoisyThreshold(NoisyBar):
     def choose(
         self, counts: Sequence[int], noise: DiscreteGaussian, randomness: Randomness
     ) -> ChosenThreshold:
-        """The first threshold at which the counts add up."""
-        total, place = 0, -1
-        while place + 1 < len(counts) and total < self.units:
+        """The first threshold at which the counts add up, and how much of its bin passes."""
+        before, last, place = 0.0, 0.0, -1
+        while place + 1 < len(counts) and before + last < self.units:
             place += 1
-            total += counts[place] + noise.draw(randomness)
-        count = NoisyCount(total, noise.sigma * math.sqrt(place + 1))
-        return ChosenThreshold(place, count, [int(bin_ <= place) for bin_ in range(len(counts))])
+            before, last = before + last, counts[place] + noise.draw(randomness)
+        coins = CoinRate.of(last, self.units - before)
+        nearer = NoisyCount(before, noise.sigma * math.sqrt(place))
+        count = nearer.plus(NoisyCount(last, noise.sigma).thinned(coins.rate))
+        looks = [int(bin_ <= place) for bin_ in range(len(counts))]
+        return ChosenThreshold(place, count, looks, coins)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ RETRIEVERS = {
     ),
     "private threshold": (
         lambda corpus: PrivateThresholdRetriever(corpus, 4),
-        ["--private-threshold", "4"],
+        ["--units", "4"],
     ),
     "private top-k": (
         lambda corpus: PrivateTopKRetriever(corpus, 4),

@@ -8,11 +8,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.retrieval.base import CoinRate
 from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import NearUnits, Where
 from tests.support.snapshot import Snapshot
@@ -63,6 +64,11 @@ class ScoredUnits:
     ) -> NearUnits:
         self.scans += 1
         return self.whole.scan(question, least, most)
+
+
+def enumerated_keeps(self: CoinRate, randomness: Any) -> bool:
+    """`CoinRate.keeps` by a choice that an enumeration makes."""
+    return self.kept == self.all or randomness.choose([(1, self.rate), (0, 1 - self.rate)]) == 1
 
 
 class _UnlikelyError(Exception):

@@ -27,7 +27,7 @@ from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import Candidates, NoisyThreshold, Retrieved, Search
 from dpicl_rag.retrieval.base import CoinRate, NoisyCount
-from tests.support.scored_units import ScoredUnits, distribution, gaussian_pmf
+from tests.support.scored_units import ScoredUnits, distribution, enumerated_keeps, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 
 SIZE, SURE, EPSILON, SIGMA = 2, 6.0, 12.0, 0.75
@@ -44,10 +44,6 @@ class Coins(Randomness):
 
     def __init__(self, choose):
         self.choose = choose
-
-    def below(self, bound):
-        share = Read.capacity / bound
-        return self.choose([(0, share), (bound - 1, 1 - share)])
 
     def draw(self, scores):
         return self.choose(list(enumerate(scores.softmax(-1).tolist())))
@@ -69,15 +65,14 @@ class Read:
     corpus_name = None
 
     def __init__(self, units: Mapping[str, list[float]]):
-        most = self.capacity if self.thinned else None
-        bar = Noted(2, thresholds=(0.5,))
-        self.own = Search(ScoredUnits(units), bar, sigma=self.sigma, thin_to=most)
+        bar = Noted(self.capacity if self.thinned else 100, thresholds=(0.5,))
+        self.own = Search(ScoredUnits(units), bar, sigma=self.sigma)
         self.stability, self.rho = self.own.stability, self.own.rho
         self.found = None
 
     def coin(self, unit, choose):
         """Whether the unit was sampled, or would have been."""
-        rate = CoinRate.of(self.own.bar.chosen.count, self.own.thin_to).rate
+        rate = self.own.bar.chosen.last.rate
         if rate == 1 or unit in self.candidates:
             return rate == 1 or unit in self.found.units
         return bool(choose([(1, rate), (0, 1 - rate)]))
@@ -160,6 +155,7 @@ def enumerated_noise(monkeypatch):
         return randomness.choose(table)
 
     monkeypatch.setattr(DiscreteGaussian, "draw", draw)
+    monkeypatch.setattr(CoinRate, "keeps", enumerated_keeps)
 
 
 OTHERS = {"a": [0.9], "b": [0.8], "c": [0.7]}

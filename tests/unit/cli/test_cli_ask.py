@@ -152,21 +152,20 @@ def search(request, cli, mail, monkeypatch):
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(
-    ("words", "bar", "thin_to"),
+    ("words", "bar"),
     [
-        ((), NoisyThreshold(64), 64),
-        (("--units", "20"), NoisyThreshold(20), 20),
-        (("--threshold", "0.5"), Threshold(0.5), None),
-        (("--threshold", "0"), Threshold(0.0), None),
-        (("--top-k", "3"), TopK(3), None),
-        (("--private-threshold", "5"), NoisyThreshold(5), None),
-        (("--private-top-k", "6"), NoisyTopK(6), None),
+        ((), NoisyThreshold(64)),
+        (("--units", "20"), NoisyThreshold(20)),
+        (("--threshold", "0.5"), Threshold(0.5)),
+        (("--threshold", "0"), Threshold(0.0)),
+        (("--top-k", "3"), TopK(3)),
+        (("--private-top-k", "6"), NoisyTopK(6)),
     ],
 )
 @pytest.mark.parametrize("sample", [None, 0.25])
-def test_every_search_is_reached(search, words, bar, thin_to, sample):
+def test_every_search_is_reached(search, words, bar, sample):
     found, _ = search(*words, *(() if sample is None else ("--sample", str(sample))))
-    assert (found.bar, found.thin_to, found.rate) == (bar, thin_to, sample or 1.0)
+    assert (found.bar, found.rate) == (bar, sample or 1.0)
 
 
 def test_delta_reaches_answers_and_labels(search):
@@ -182,7 +181,7 @@ def test_the_ledger_records_the_corpus_and_the_caller(cli, mail, spending, endle
 
 
 def test_a_private_threshold_is_part_of_the_answer_and_paid_for(cli, mail, secret, spending):
-    words = ("--corpus", mail, "--private-threshold", "2", "--max-tokens", "2", "--json")
+    words = ("--corpus", mail, "--units", "2", "--max-tokens", "2", "--json")
     shown = cli("ask", "What is the code?", *words)
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
@@ -191,7 +190,7 @@ def test_a_private_threshold_is_part_of_the_answer_and_paid_for(cli, mail, secre
     assert secret not in shown.output
 
 
-@pytest.mark.parametrize("way", ["--private-threshold", "--private-top-k"])
+@pytest.mark.parametrize("way", ["--units", "--private-top-k"])
 def test_a_label_after_a_private_search_pays_for_both(cli, mail, secret, spending, way):
     words = ("--label", "yes", "--label", "no", way, "2", "--delta", "1e-6", "--json")
     shown = cli("classify", "What is the code?", "--corpus", mail, *words)
@@ -206,7 +205,7 @@ def test_a_label_after_a_private_search_pays_for_both(cli, mail, secret, spendin
 def test_a_unit_budget_below_the_private_threshold_is_one_public_line(cli, mail):
     words = ("--corpus", mail, "--rho", "5", "--unit-rho", "0.01")
     assert cli("budget", "set", *words).exit_code == 0
-    shown = cli("ask", "What is the code?", "--corpus", mail, "--private-threshold", "2")
+    shown = cli("ask", "What is the code?", "--corpus", mail, "--units", "2")
     assert shown.exit_code == 1
     assert shown.stderr.startswith("error: the search costs a unit rho 0.04")
     assert "0.01" in shown.stderr
@@ -344,11 +343,11 @@ def test_a_question_longer_than_the_context(cli, mail, spending):
         ["--top-p", "0.9"],
         ["--temperature", "1"],
         ["--top-k", "2", "--threshold", "0.5"],
-        ["--top-k", "2", "--private-threshold", "5"],
-        ["--threshold", "0.5", "--private-threshold", "5"],
+        ["--top-k", "2", "--units", "5"],
+        ["--threshold", "0.5", "--units", "5"],
         ["--threshold", "0", "--private-top-k", "5"],
         ["--top-k", "2", "--private-top-k", "5"],
-        ["--private-threshold", "5", "--private-top-k", "5"],
+        ["--units", "5", "--private-top-k", "5"],
         ["--top-k", "0"],
         ["--private-top-k", "0"],
         ["--sample", "half"],
@@ -366,8 +365,8 @@ def test_a_wrong_option_is_a_usage_error(cli, mail, words):
     [
         (["--top-k", "2", "--threshold", "0"], "give --threshold or --top-k, not both"),
         (
-            ["--private-top-k", "2", "--private-threshold", "2"],
-            "give --private-threshold or --private-top-k, not both",
+            ["--private-top-k", "2", "--units", "2"],
+            "give --units or --private-top-k, not both",
         ),
         (["--shared", "--no-memory"], "give --shared or --no-memory, not both"),
         (["--shared", "--no-ledger"], "give --shared or --no-ledger, not both"),

@@ -113,7 +113,7 @@ except SystemExit:
 def test_completion_knows_the_options_that_commands_share(cli):
     typed = {"COMP_WORDS": "dpicl-rag ask --priv", "COMP_CWORD": "2"}
     told = cli(env={**typed, "_DPICL_RAG_COMPLETE": "complete_bash"})
-    assert told.stdout.split() == ["--private-threshold", "--private-top-k"]
+    assert told.stdout.split() == ["--private-top-k"]
 
 
 def test_main_ends_with_one_line_and_the_status(tmp_path):

@@ -25,10 +25,16 @@ from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import Candidates, NoisyThreshold, NoisyTopK, Retrieved, Search
-from dpicl_rag.retrieval.base import NoisyCount
+from dpicl_rag.retrieval.base import CoinRate, NoisyCount
 from dpicl_rag.retrieval.search_bars import ChosenThreshold
 from dpicl_rag.retrieval.vectors import scan
-from tests.support.scored_units import Choose, ScoredUnits, distribution, gaussian_pmf
+from tests.support.scored_units import (
+    Choose,
+    ScoredUnits,
+    distribution,
+    enumerated_keeps,
+    gaussian_pmf,
+)
 
 SIGMA = 0.5
 ORDERS = (1.01, 1.5, 2.0, 4.0)
@@ -38,6 +44,12 @@ Units = Mapping[str, Sequence[float]]
 Make = Callable[[ScoredUnits], Search]
 View = tuple[int, NoisyCount | None, tuple[str, ...]]
 Views = dict[tuple[View, float], float]
+
+
+@pytest.fixture(autouse=True)
+def enumerated_coins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coins are choices, as noise is."""
+    monkeypatch.setattr(CoinRate, "keeps", enumerated_keeps)
 
 
 def views(
@@ -55,11 +67,6 @@ def views(
         candidates = copy.copy(scored)
         choices: list[ChosenThreshold] = []
 
-        class Coins(Randomness):
-            def below(self, bound: int) -> int:
-                share = search.thin_to / bound
-                return choose([(0, share), (bound - 1, 1 - share)])
-
         def remembered(*given: Any) -> ChosenThreshold:
             choices.append(choose_threshold(search.bar, *given))
             return choices[-1]
@@ -68,7 +75,7 @@ def views(
             sigma=SIGMA, rho=rho, draw=lambda randomness: choose(noise)
         )
         vars(search.bar)["choose"] = remembered
-        found = candidates.choose(counted, Coins())
+        found = candidates.choose(counted, SimpleNamespace(choose=choose))
         paid = dict(zip(candidates.units, found.unit_rho, strict=True)).get(unit, 0.0)
         others = tuple(d.text for d in found.documents if d.unit != unit)
         return (choices[0].place, found.count, others), paid
@@ -146,7 +153,7 @@ def test_the_charge_of_the_top_k_is_enough() -> None:
 
 def test_the_charge_with_thinning_is_enough() -> None:
     def make(source: ScoredUnits) -> Search:
-        return Search(source, NoisyThreshold(2, THREE[:2]), sigma=SIGMA, thin_to=2)
+        return Search(source, NoisyThreshold(3, THREE[:2]), sigma=SIGMA, thin_to=2)
 
     assert worst(make, units_in(1, 2, thresholds=THREE[:2]), (0.9, 0.7, 0.1)) <= 1e-9
 
@@ -167,6 +174,16 @@ class HalfSensitivity(Search):
     """A planted fault: noise for half the sensitivity, charged as if it were all of it."""
 
     noise = cached_property(lambda _: SimpleNamespace(sigma=SIGMA / 2, rho=1 / (2 * SIGMA**2)))
+
+
+class CoinsByTrueCount(NoisyThreshold):
+    """A planted fault: coins of the last bin at a rate from its true number."""
+
+    def choose(self, counts: Sequence[int], noise: Any, randomness: Randomness) -> ChosenThreshold:
+        chosen = super().choose(counts, noise, randomness)
+        before = sum(counts[: chosen.place])
+        rate = CoinRate.of(counts[chosen.place], max(1, self.units - before))
+        return ChosenThreshold(chosen.place, chosen.count, chosen.looks, rate)
 
 
 class ExactCounts(NoisyThreshold):
@@ -198,7 +215,7 @@ class PaidWhereRetrieved(NoisyThreshold):
         return ChosenThreshold(place, chosen.count, [int(bin_ <= place) for bin_ in range(3)])
 
 
-@pytest.mark.parametrize("bar", [ExactCounts, Overlapping, PaidWhereRetrieved])
+@pytest.mark.parametrize("bar", [ExactCounts, Overlapping, PaidWhereRetrieved, CoinsByTrueCount])
 def test_planted_faults_are_caught(bar: type[NoisyThreshold]) -> None:
     assert worst(threshold(bar), OTHERS, SCORES) > 1e-3
 
