@@ -125,17 +125,29 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
+_TEXTS = [
+    {**form, **length}
+    for form in ({}, {"format": {"type": "text"}})
+    for length in ({}, *({"verbosity": one} for one in (None, "low", "medium", "high")))
+]
 _REFUSED = {
     **request_bodies.REFUSED,
     "background": (None, False),
     "include": (None, []),
     "max_tool_calls": (None,),
     "prompt": (None,),
-    "text": (None, {}, {"format": {"type": "text"}}),
+    "text": (None, *_TEXTS),
 }
 _KEPT = ("previous_response_id", "conversation")
 _WITHOUT_EFFECT = request_bodies.WITHOUT_EFFECT | {
-    *("reasoning", "truncation", "stream_options", "context_management", "prompt_cache_retention"),
+    *(
+        "reasoning",
+        "text",
+        "truncation",
+        "stream_options",
+        "context_management",
+        "prompt_cache_retention",
+    ),
 }
 
 
