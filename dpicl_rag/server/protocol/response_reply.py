@@ -125,11 +125,8 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-_TEXTS = [
-    {**form, **length}
-    for form in ({}, {"format": {"type": "text"}})
-    for length in ({}, *({"verbosity": one} for one in (None, "low", "medium", "high")))
-]
+_LENGTHS = [{}, *({"verbosity": one} for one in (None, "low", "medium", "high"))]
+_TEXTS = [{**form, **one} for form in ({}, {"format": {"type": "text"}}) for one in _LENGTHS]
 _REFUSED = {
     **request_bodies.REFUSED,
     "background": (None, False),
@@ -140,14 +137,8 @@ _REFUSED = {
 }
 _KEPT = ("previous_response_id", "conversation")
 _WITHOUT_EFFECT = request_bodies.WITHOUT_EFFECT | {
-    *(
-        "reasoning",
-        "text",
-        "truncation",
-        "stream_options",
-        "context_management",
-        "prompt_cache_retention",
-    ),
+    *("reasoning", "truncation", "stream_options", "context_management", "prompt_cache_retention"),
+    "text",
 }
 
 
