@@ -34,9 +34,10 @@ from dpicl_rag.server.tools import Tools
 from dpicl_rag.server.uploads import Uploads
 
 PATIENCE = 30.0
-"""Seconds for a body to come, and for a client to take what it is sent."""
+"""Seconds for a body to come."""
 
-_BYTES_A_SECOND = 16 * 1024  # of a body: a large one may take longer
+BYTES_A_SECOND = 16 * 1024
+"""What is large may take longer, at this pace."""
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -84,7 +85,7 @@ class RequestGuard:
             nonlocal read, whole
             if whole:  # what comes now is that the client hangs up, whenever it likes
                 return await receive()
-            left = begin + PATIENCE + read / _BYTES_A_SECOND - time.monotonic()
+            left = begin + PATIENCE + read / BYTES_A_SECOND - time.monotonic()
             try:
                 async with asyncio.timeout(left):
                     message = await receive()
@@ -104,8 +105,7 @@ class RequestGuard:
                 headers = MutableHeaders(scope=message)
                 headers.update(_HEADERS)
                 headers.setdefault("Cache-Control", "no-store")
-            async with asyncio.timeout(PATIENCE):
-                await send(message)
+            await send(message)
 
         try:
             await self._app(scope, limited, sent)

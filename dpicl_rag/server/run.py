@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.admission import Admission, busy
+from dpicl_rag.server.app import BYTES_A_SECOND
 from dpicl_rag.server.failures import Refusal
 
 if sys.platform != "win32":
@@ -39,7 +40,8 @@ LAST = 7.0
 was released goes unpaid: what a token may cost stands in the ledger before it is drawn."""
 
 REQUEST_SECONDS = 20.0
-"""Seconds for a client to send a request, from when it may."""
+"""Seconds for a client to send a request, from when it may, and to take what it is sent; what is
+large may take longer."""
 
 MOST_CONNECTIONS = 2048
 """Connections at once."""
@@ -48,7 +50,7 @@ _CROWDED = busy("too many connections are open; ask again in a few seconds").res
 
 
 class Connection(H11Protocol):
-    """HTTP/1.1 as uvicorn speaks it, which waits for half a header for ever."""
+    """HTTP/1.1 as uvicorn speaks it, which waits for ever for half a header, and for a reader."""
 
     _clock: asyncio.TimerHandle | None = None
 
@@ -67,6 +69,17 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Wait for a client to take what it is sent."""
+        super().pause_writing()
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on writing; the client has the time for its next request from now on."""
+        super().resume_writing()
+        self._stop()
         self._watch()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -95,10 +108,13 @@ class Connection(H11Protocol):
         """The clock runs while it is the client's turn; what comes bit by bit does not stop it."""
         answered = self.cycle is None or self.cycle.response_complete
         theirs = answered and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
-        if not theirs:
+        # What closes has its last bytes to send, which nobody may take.
+        if not (theirs or self.flow.write_paused or self.transport.is_closing()):
             self._stop()
-        elif self._clock is None and not self.transport.is_closing():
-            self._clock = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
+        elif self._clock is None:
+            unsent = self.transport.get_write_buffer_size()
+            seconds = REQUEST_SECONDS + unsent / BYTES_A_SECOND
+            self._clock = self.loop.call_later(seconds, self.transport.abort)
 
     def _stop(self) -> None:
         if self._clock is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -27,6 +27,7 @@ from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.shared_keys import MOST_UNITS
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Job
 from dpicl_rag.server.service import Service
 from dpicl_rag.server.settings import CorpusSettings
@@ -54,6 +55,12 @@ class Unit:
     records: str | None = None
 
 
+Received = tuple[Path, Unit]
+"""The file of an upload on disk, and how it is to be read."""
+Claim = Callable[[], None]
+"""Makes a corpus ready to be filled."""
+
+
 @dataclass
 class Uploads:
     """The store that uploads are put into.
@@ -76,10 +83,8 @@ class Uploads:
         self._folder = beside(self.path, "uploads")
         self._lock = FileLock(f"{self._folder}.lock", thread_local=False, mode=0o600)
         self._folder.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(Timeout):  # another server on the same store has uploads of its own here
-            self._lock.acquire(timeout=0)
-            # What a killed server has left: whoever uploaded it does so again, and it goes on.
-            shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(Refusal), self.alone():
+            pass  # what a killed server has left: whoever uploaded it does so again, and it goes on
 
     def __repr__(self) -> str:
         return f"Uploads({str(self.path)!r})"
@@ -88,6 +93,24 @@ class Uploads:
     def config(self) -> PrivacyConfig:
         """The settings of an answer of what is uploaded here. Public."""
         return PrivacyConfig.create(**self.settings.privacy)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """The one upload into the store, of all servers; its file is gone when the block has ended.
+
+        Raises:
+            Refusal: Another server has one.
+        """
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            told = "another server reads an upload into this store; wait until it has ended"
+            raise Refusal(409, told, code="job_running") from None
+        try:
+            yield
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._lock.release()
 
     def is_taken(self, corpus: str, service: Service) -> bool:
         """True for a name that is not served, was not begun here, and is that of another corpus.
@@ -136,45 +159,39 @@ class Uploads:
         for part in (self._folder, self._folder / corpus, path.parent):
             part.mkdir(exist_ok=True, mode=0o700)
         made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            with os.fdopen(made, "wb") as kept:
-                shutil.copyfileobj(content, kept, 2**20)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
+        with os.fdopen(made, "wb") as kept:
+            shutil.copyfileobj(content, kept, 2**20)
         return path
 
     async def ingest(
-        self, job: Job, service: Service, admission: Admission, path: Path, unit: Unit
+        self, job: Job, service: Service, admission: Admission, received: Received, claim: Claim
     ) -> dict[str, Any]:
-        """Read an upload into a corpus and serve that; the file is gone afterwards.
+        """Read an upload, claim its corpus, store it there and serve that.
 
         Raises:
             DPICLError: As ``load`` and ``Corpus.add``. What was stored until then stays, and the
                 same upload goes on from there.
         """
         embedder = _WaitingUpload(self.embedder, admission, asyncio.get_running_loop())
-        try:
-            return await in_thread(self._ingest, job, service, embedder, path, unit)
-        finally:
-            path.unlink(missing_ok=True)
+        return await in_thread(self._ingest, job, service, embedder, received, claim)
 
     def close(self) -> None:
         """Close the corpora that were opened here."""
         for corpus in self._opened:
             corpus.close()
         self._opened.clear()
-        self._lock.release()
 
     def _ingest(
-        self, job: Job, service: Service, embedder: Embedder, path: Path, unit: Unit
+        self, job: Job, service: Service, embedder: Embedder, received: Received, claim: Claim
     ) -> dict[str, Any]:
+        path, unit = received
         loaded = self._load(job, path, unit)
         if loaded.report.misread:
             raise LoaderError(f"{path.name}: {loaded.report.misread}")
         if unit.unit is None and job.corpus not in Corpus.names(self.path):
             self._ask_for_unit(job, loaded.report)
         job.at("Opening the corpus")
+        claim()
         target = Corpus.create(job.corpus, self.path, embedder=embedder)
         try:
             added = target.add(

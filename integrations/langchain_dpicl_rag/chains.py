@@ -22,14 +22,14 @@ from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
 from langchain_dpicl_rag.conversations import ChainInput, joined, read_input
-from langchain_dpicl_rag.private_models import Config, llm_from, with_unit
+from langchain_dpicl_rag.private_models import Config, PrivateRunnable, llm_from, with_unit
 from langchain_dpicl_rag.vector_stores import private_retriever
 
 Answered: TypeAlias = Any
 """The text; under ``numbers=True`` a dict with the text under ``answer``."""
 
 
-class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
+class _PrivateChain(PrivateRunnable, RunnableSerializable[ChainInput, Answered]):
     """Question in, answer out; LangChain records these two and nothing else."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)

@@ -25,7 +25,7 @@ from langchain_core.outputs import (
     LLMResult,
 )
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import get_config_list
 from pydantic import Field, field_validator
 
@@ -58,7 +58,26 @@ Config: TypeAlias = RunnableConfig | None
 Stop: TypeAlias = list[str] | None
 
 
-class PrivateModel(BaseLanguageModel[Any]):
+class PrivateRunnable(Runnable[Any, Any]):
+    """A private model or chain: where it fails, as on a spent budget, only its like goes on."""
+
+    def with_fallbacks(self, fallbacks: Sequence[Runnable[Any, Any]], **options: Any) -> Any:
+        """Fall back to other private models or chains; see LangChain's own ``with_fallbacks``.
+
+        Raises:
+            ConfigurationError: One is not private: it would be handed what this one is.
+        """
+        for one in fallbacks:
+            if not isinstance(getattr(one, "bound", one), PrivateRunnable):
+                raise ConfigurationError(
+                    f"{type(one).__name__} is no private model or chain, and would be handed the "
+                    "documents once the budget is spent; fall back to a private one, or catch "
+                    "BudgetExceededError"
+                )
+        return super().with_fallbacks(fallbacks, **options)
+
+
+class PrivateModel(PrivateRunnable, BaseLanguageModel[Any]):
     """A LangChain model that answers from private documents; see its two subclasses.
 
     A prompt is text in the one and messages in the other.

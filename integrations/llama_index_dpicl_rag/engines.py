@@ -123,7 +123,9 @@ class PrivateQueryEngine(BaseQueryEngine):
             description: For the agent. Public.
         """
         said = description or "Answers one self-contained question from private documents."
-        return _PrivateTool(self, ToolMetadata(name=name, description=said))
+        # LlamaIndex would ask, and pay for, the words of any other argument.
+        metadata = ToolMetadata(name=name, description=said)
+        return _PrivateTool(self, metadata, resolve_input_errors=False)
 
     @property
     def llm(self) -> PrivateContextLLM:

@@ -93,6 +93,7 @@ export function submits(form, place, work) {
     try {
       await work();
     } catch (error) {
+      if (error.status === 401) location.reload(); // to the door
       byId(place).textContent = sentence(error.message);
     } finally {
       hold(button, false);

@@ -125,17 +125,20 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
+_LENGTHS = [{}, *({"verbosity": one} for one in (None, "low", "medium", "high"))]
+_TEXTS = [{**form, **one} for form in ({}, {"format": {"type": "text"}}) for one in _LENGTHS]
 _REFUSED = {
     **request_bodies.REFUSED,
     "background": (None, False),
     "include": (None, []),
     "max_tool_calls": (None,),
     "prompt": (None,),
-    "text": (None, {}, {"format": {"type": "text"}}),
+    "text": (None, *_TEXTS),
 }
 _KEPT = ("previous_response_id", "conversation")
 _WITHOUT_EFFECT = request_bodies.WITHOUT_EFFECT | {
     *("reasoning", "truncation", "stream_options", "context_management", "prompt_cache_retention"),
+    "text",
 }
 
 

@@ -1,7 +1,8 @@
 """Uploads of owners: a form with a file, and the corpus that it goes into."""
 
 import math
-from pathlib import Path
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -20,7 +21,7 @@ from dpicl_rag.server.dependencies import Owning, ServerParts, Using
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Job, Stopped
 from dpicl_rag.server.service import PUBLIC
-from dpicl_rag.server.uploads import Unit, Uploads
+from dpicl_rag.server.uploads import Received, Unit, Uploads
 
 UPLOAD_PATH = "/v1/owner/documents"
 FORM_BYTES = 64 * 1024
@@ -47,23 +48,28 @@ async def upload(request: Request, parts: Using, owner: Owning) -> dict[str, Any
     uploads, service, admission = parts.uploads, parts.service, parts.admission
     if uploads is None:
         raise Refusal(404, "no uploads here; use `dpicl-rag ingest`", code="no_uploads")
-    with parts.jobs.begun("ingest", "", owner) as job:
+    with parts.jobs.begun("ingest", "", owner) as job, ExitStack() as stack:
+        stack.enter_context(uploads.alone())
         job.at("Receiving the file")
         receiving = _received(request, job, uploads, parts, owner)
         try:
-            path, unit = await job.until_stopped(receiving, admission.check)
+            received, epsilon = await job.until_stopped(receiving, admission.check)
         except Stopped:
             raise Refusal(409, "the upload was stopped", code="job_stopped") from None
-        parts.jobs.run(job, lambda job: uploads.ingest(job, service, admission, path, unit))
+        claim = partial(_claim, parts, uploads, owner, job.corpus, epsilon)
+        reading = stack.pop_all()
+
+        async def read(job: Job) -> dict[str, Any]:
+            with reading:
+                return await uploads.ingest(job, service, admission, received, claim)
+
+        parts.jobs.run(job, read)
     return job.view()
 
 
-def _claim(
-    parts: ServerParts, uploads: Uploads, owner: Caller, corpus: str, epsilon: float | None
-) -> None:
-    """Make a corpus ready to be filled: a new one is the owner's alone, and has a budget."""
-    service = parts.service
-    if not owner.may_ask(corpus) or uploads.is_taken(corpus, service):
+def _require_own(parts: ServerParts, uploads: Uploads, owner: Caller, corpus: str) -> None:
+    """Refuse a corpus that an owner may not fill."""
+    if not owner.may_ask(corpus) or uploads.is_taken(corpus, parts.service):
         # One sentence for what is another key's, what is not served and what this key may not.
         raise Refusal(
             403,
@@ -71,18 +77,25 @@ def _claim(
             "lost goes on under its budget where `dpicl-rag ingest` reads it in beside the server",
             param="corpus",
         )
-    if corpus not in service.corpora:
+
+
+def _claim(
+    parts: ServerParts, uploads: Uploads, owner: Caller, corpus: str, epsilon: float | None
+) -> None:
+    """Make a corpus ready to be filled: a new one is the owner's alone, and has a budget."""
+    _require_own(parts, uploads, owner, corpus)
+    if corpus not in parts.service.corpora:
         if parts.keys is not None:
             parts.keys.close_corpus(corpus, owner)
         if parts.auditor is not None:
             parts.auditor.forget(corpus)  # of one that was deleted, maybe another owner's
-    uploads.give_budget(corpus, service, epsilon)
+    uploads.give_budget(corpus, parts.service, epsilon)
 
 
 async def _received(
     request: Request, job: Job, uploads: Uploads, parts: ServerParts, owner: Caller
-) -> tuple[Path, Unit]:
-    """The file of an upload on disk, and how it is to be read; its corpus is claimed before.
+) -> tuple[Received, float | None]:
+    """What has come, and the budget for it.
 
     Raises:
         Refusal: The form is not as it should be.
@@ -96,7 +109,7 @@ async def _received(
             fields = {name: _short(name, form.get(name)) for name in _FIELDS}
             epsilon = _epsilon(fields.pop("epsilon"))
             name = _corpus(fields.pop("corpus"))
-            await in_thread(_claim, parts, uploads, owner, name, epsilon)
+            await in_thread(_require_own, parts, uploads, owner, name)
             job.corpus = name
             # The form's own file is read in a worker thread, so that answers go on.
             path = await in_thread(uploads.keep, job.corpus, file.filename or "", file.file)
@@ -118,7 +131,7 @@ async def _received(
             raise
         raise _wrong("send a form of the kind multipart/form-data", None) from None
     header = header_as_written(fields.pop("header"))
-    return path, Unit(**fields, header=header)
+    return (path, Unit(**fields, header=header)), epsilon
 
 
 def _corpus(name: str | None) -> str:
@@ -140,8 +153,8 @@ def _epsilon(given: str | None) -> float | None:
         found = float(given)
     except ValueError:
         found = math.nan
-    if not 0 <= found <= MOST_EPSILON:
-        raise _wrong(f"epsilon is a number from 0 to {MOST_EPSILON:,.0f}", "epsilon")
+    if not 0 < found <= MOST_EPSILON:
+        raise _wrong(f"epsilon is a number above 0, at most {MOST_EPSILON:,.0f}", "epsilon")
     return found
 
 

@@ -10,9 +10,13 @@ from contextlib import closing
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
 
 from dpicl_rag import BudgetExceededError
 from dpicl_rag.accounting import DIRECT, Stability
+from dpicl_rag.documents import as_documents
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import GivenDocuments
 from langchain_dpicl_rag import (
     ChatPrivateContext,
@@ -20,6 +24,7 @@ from langchain_dpicl_rag import (
     PrivateLLM,
     PrivateRetrievalChain,
 )
+from langchain_dpicl_rag.private_models import PrivateModel
 from tests.integrations.charges import FIXED, TOKEN, check_settled
 from tests.integrations.doors import DOCUMENTS, DOORS, QUESTION
 from tests.integrations.langchain.support import make_llm, spent
@@ -137,6 +142,38 @@ def test_retry_cannot_overspend(name, tiny_model, ledger):
     with pytest.raises(BudgetExceededError):
         retrying.invoke(door.asked)
     assert spent(ledger) <= 2 * TOKEN * (1 + 1e-6)
+
+
+class Public(FakeListChatModel):
+    """A model that remembers what it was handed."""
+
+    handed: list = []  # noqa: RUF012
+
+    def _call(self, messages, stop=None, run_manager=None, **kwargs):
+        self.handed.append((messages, kwargs))
+        return super()._call(messages, stop, run_manager)
+
+
+FALLING_BACK = {
+    "llm": PrivateLLM,
+    "chat": ChatPrivateContext,
+    "chain": lambda llm: PrivateRetrievalChain(GivenDocuments(as_documents(DOCUMENTS)), llm=llm),
+    "combined": lambda llm: PrivateCombineDocuments(llm, unit_field="document"),
+}
+
+
+@pytest.mark.parametrize("name", FALLING_BACK)
+def test_a_spent_budget_hands_no_document_to_another_model(name, short_llm, ledger):
+    ledger.set_budget(corpus="default", rho=1e-9)
+    private, public = FALLING_BACK[name](short_llm), Public(responses=["It is public."])
+    given = {"documents": DOCUMENTS} if isinstance(private, PrivateModel) else {}
+    asked = {"input": QUESTION, "context": DOCUMENTS} if name == "combined" else QUESTION
+    other = public if given else RunnableLambda(lambda _: public.invoke(str(asked)))
+    with pytest.raises(ConfigurationError, match="BudgetExceededError"):
+        private.with_fallbacks([other]).invoke(asked, **given)
+    assert not public.handed
+    with pytest.raises(BudgetExceededError):
+        private.with_fallbacks([private.with_retry(stop_after_attempt=1)]).invoke(asked, **given)
 
 
 def test_metadata_of_an_answer(short_llm, ledger, drawn):

@@ -427,6 +427,17 @@ async def test_works_as_a_tool(tiny_model) -> None:
         assert output.raw_output.source_nodes == []
 
 
+def test_a_tool_that_is_called_without_a_question_asks_none(tiny_model, tmp_path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_budget(corpus="default", rho=10.0)
+        llm = private_llm(tiny_model, ledger=ledger)
+        tool = llm.as_query_engine(GivenDocuments([Document("Elm", "a")])).as_tool()
+        for given in ({}, {"question": QUESTION}):
+            with pytest.raises(ValueError, match="input"):
+                tool.call(**given)
+        assert ledger.status()[0].questions == 0
+
+
 async def test_works_in_a_workflow_step(tiny_model) -> None:
     retriever = GivenDocuments([Document("Elm", "a")])
     text = private_llm(tiny_model, seed=5).answer(QUESTION, retriever).text

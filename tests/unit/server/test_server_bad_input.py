@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
+import socket
+import time
 from contextlib import suppress
 
 import httpx
@@ -15,6 +16,7 @@ from dpicl_rag.server import app as request_guard
 from dpicl_rag.server import run
 from dpicl_rag.server.service import Service
 from tests.support.paced_model import PacedModel
+from tests.unit.server.test_server_ends import until
 
 MESSAGES = [{"role": "user", "content": "Where is the office?"}]
 GOOD = {"model": "notes", "messages": MESSAGES}
@@ -406,27 +408,48 @@ def test_a_body_that_does_not_come_is_not_waited_for(serve, monkeypatch):
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"]
 
 
-async def test_who_does_not_read_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(request_guard, "PATIENCE", 0.05)
-    ended = []
+@pytest.fixture
+def narrow(serve, monkeypatch):
+    """A server with little time, and a connection that hardly anything fits into."""
+    monkeypatch.setattr(run, "REQUEST_SECONDS", 0.2)
+    made = run.Connection.connection_made
 
-    async def app(scope, receive, send):
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"x", "more_body": True})
-        finally:
-            ended.append(True)
+    def tight(self, transport):
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        made(self, transport)
 
-    async def send(message):
-        if message["type"] == "http.response.body":
-            await asyncio.Event().wait()
+    monkeypatch.setattr(run.Connection, "connection_made", tight)
+    running = serve(model=PacedModel(open=True))
+    with socket.socket() as sent:
+        sent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sent.connect(running.server.servers[0].sockets[0].getsockname())
+        yield running, sent
 
-    told = []
-    inside = request_guard.RequestGuard(
-        app, lambda _: 10, lambda state, status: told.append(status)
-    )
-    await inside({"type": "http", "path": "/", "headers": []}, None, send)
-    assert (ended, told) == ([True], [200])
+
+DOCUMENT = "GET /openapi.json HTTP/1.1\r\nHost: h\r\nConnection: {}\r\n\r\n"
+
+
+@pytest.mark.parametrize(("times", "then"), [(1, "keep-alive"), (1, "close"), (9, "keep-alive")])
+def test_who_does_not_read_is_hung_up_on(narrow, monkeypatch, times, then):
+    monkeypatch.setattr(run, "BYTES_A_SECOND", 10**6)
+    running, sent = narrow
+    state = running.server.server_state
+    sent.sendall(DOCUMENT.format(then).encode() * times)
+    until(lambda: state.total_requests)
+    until(lambda: not (state.connections or state.tasks))
+
+
+def test_who_reads_slowly_has_longer_for_what_is_large(narrow, monkeypatch):
+    monkeypatch.setattr(run, "BYTES_A_SECOND", 2_000)
+    running, sent = narrow
+    sent.sendall(DOCUMENT.format("keep-alive").encode())
+    whole, found = running.client.get("/openapi.json").content, b""
+    time.sleep(0.5)
+    while part := sent.recv(4096):
+        found += part
+        if found.endswith(whole):
+            break
+    assert found.endswith(whole)
 
 
 def test_no_corpus_takes_the_name_of_the_model_without_documents(serve):

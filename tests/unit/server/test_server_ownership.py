@@ -168,7 +168,7 @@ def test_an_upload_has_the_budget_of_one_answer_or_what_its_owner_gives(start, k
     assert scope.renews_on is None
 
 
-@pytest.mark.parametrize("epsilon", ["-1", "nan", "inf", "all", "1e9"])
+@pytest.mark.parametrize("epsilon", ["-1", "0", "nan", "inf", "all", "1e9"])
 def test_a_budget_that_is_no_number_is_refused(start, keys, epsilon):
     running = start()
     running.client.headers.update(bearer(keys.add("olga", role="owner")))

@@ -122,6 +122,7 @@ def test_a_conversation_is_asked_by_its_last_question(running):
         ("include", ["message.output_text.logprobs"]),
         ("top_logprobs", 3),
         ("text", {"format": {"type": "json_object"}}),
+        ("text", {"format": {"type": "json_object"}, "verbosity": "low"}),
         ("sources", True),
     ],
 )
@@ -152,6 +153,13 @@ def test_what_has_no_effect_is_named(running):
     answer = respond(running, temperature=0.2, store=True, reasoning={"effort": "low"})
     assert answer.status_code == 200, answer.text
     assert answer.headers["x-dpicl-ignored"] == "reasoning, store, temperature"
+
+
+@pytest.mark.parametrize("more", [{}, {"format": {"type": "text"}}])
+def test_a_wish_for_a_short_text_is_no_wish_for_another_form(running, more):
+    answer = respond(running, text={"verbosity": "low", **more})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-dpicl-ignored"] == "text"
 
 
 def test_a_budget_that_is_used_up_is_said_in_openais_words(running, client):

@@ -236,6 +236,24 @@ def test_a_full_disk_is_told_and_keeps_nothing(owned, tmp_path, monkeypatch):
     assert (answer.status_code, answer.json()["error"]["code"]) == (507, "no_space")
     assert "No space left" in ended(owned)["error"]
     assert not [path for path in tmp_path.glob("store-uploads/**/*") if path.is_file()]
+    assert not owned.service.ledger.knows("house-mail")
+
+
+def test_a_file_that_cannot_be_read_leaves_no_budget_and_its_name_to_others(owned, tmp_path):
+    upload(owned, "id\n1\n", text_field="text", epsilon="4")
+    assert ended(owned)["state"] == "failed"
+    assert not owned.service.ledger.knows("house-mail")
+    again = Uploads(tmp_path / "store", BucketEmbedder())
+    assert not again.is_taken("house-mail", owned.service)
+
+
+def test_a_file_that_cannot_be_read_leaves_a_budget_as_it_is(owned):
+    upload(owned)
+    ended(owned)
+    before = owned.service.ledger.status()
+    upload(owned, "id\n1\n", "other.csv", text_field="text", epsilon="1000")
+    assert ended(owned)["state"] == "failed"
+    assert owned.service.ledger.status() == before
 
 
 @pytest.mark.parametrize("charset", ["undefined", "punycode", "idna", "rot13", "no-such"])
@@ -307,14 +325,28 @@ def test_what_a_killed_server_left_of_uploads_is_gone_at_the_next_start(tmp_path
     left = tmp_path / "store-uploads" / "house-mail" / "hours.csv"
     left.parent.mkdir(parents=True)
     left.write_text(TABLE)
-    first = Uploads(tmp_path / "store", BucketEmbedder())
+    Uploads(tmp_path / "store", BucketEmbedder())
     assert not left.exists()
-    left.parent.mkdir(parents=True)
-    left.write_text(TABLE)
-    second = Uploads(tmp_path / "store", BucketEmbedder())
-    assert left.exists()  # another server is at work
-    first.close()
-    second.close()
+
+
+def test_a_server_that_starts_leaves_the_upload_of_another_alone(serve, tmp_path):
+    embedder = Held()
+    ended_since = Uploads(tmp_path / "store", BucketEmbedder())
+    running = serve(model=CANTEEN, owner={"uploads": Uploads(tmp_path / "store", embedder)})
+    upload(running)
+    assert embedder.inside.wait(30)
+    ended_since.close()
+    started = Uploads(tmp_path / "store", BucketEmbedder())
+    other = serve(model=CANTEEN, owner={"uploads": started}, ledger="other.sqlite")
+    left = [*tmp_path.glob("store-uploads/**/hours.csv")]
+    refused = upload(other, corpus="gate-mail")
+    embedder.go.set()
+    assert ended(running)["state"] == "done"
+    assert left
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "job_running")
+    assert upload(other, corpus="gate-mail").status_code == 202
+    assert ended(other)["state"] == "done"
+    assert not (tmp_path / "store-uploads").exists()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.page import QUESTION, ask, expect, settled
+from tests.support.page import QUESTION, ask, expect, go, settled, text_file, upload
 
 pytestmark = pytest.mark.heavy  # a browser
 
@@ -31,6 +31,19 @@ def test_a_wrong_key_is_refused_and_a_right_one_opens_the_page(start, keys, visi
     page.fill("#question", QUESTION)
     page.click("#send")
     page.wait_for_selector("#door-error:has-text('not valid any more')")
+
+
+def test_an_owners_form_leads_to_the_door_when_the_key_is_gone(start, keys, visit):
+    page = visit(start(keys).page)
+    page.fill("#key", keys.add("olga", role="owner"))
+    page.press("#key", "Enter")
+    page.wait_for_selector("#owner-link")
+    go(page, "owner")
+    page.wait_for_load_state("networkidle")
+    keys.remove("olga")
+    upload(page, "hours", text_file("hours.txt", "The canteen opens at noon."))
+    expect(page.locator("#door-error")).to_contain_text("Check it, or ask whoever runs this server")
+    expect(page.locator("#room")).to_be_hidden()
 
 
 def test_a_caller_has_no_view_of_an_owner(start, keys, visit):
