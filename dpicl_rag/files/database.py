@@ -70,7 +70,8 @@ class Database:
         self._file: _Identity | None = None
         self._beside: dict[Path, _Identity | None] = {}
         self._closed = False
-        _add(self)
+        with _adding:
+            _live.add(self)
 
     def make_ready(self, make: Callable[[sqlite3.Connection], None] | None = None) -> None:
         """Make the tables in an empty file, and look for damage in any other.
@@ -312,7 +313,8 @@ class NamedFile:
         self._lock = threading.RLock()  # a signal's handler may come in again
         self._opened: tuple[Database, tuple[int, int]] | None = None
         self._closed = False
-        _add(self)
+        with _adding:
+            _live.add(self)
         self.now()
 
     def now(self) -> Database:
@@ -393,24 +395,18 @@ _adding = threading.RLock()  # nothing else is waited for by whoever has it
 _forking: list[Database | NamedFile] = []
 
 
-def _add(one: Database | NamedFile) -> None:
-    with _adding:
-        _live.add(one)
-
-
 def _before_fork() -> None:
     """Take all locks, and have none while one is waited for: whoever has it may want another."""
     busy: Database | NamedFile | None = None
     while True:
         held = [] if busy is None or not busy._lock.acquire() else [busy]
         _adding.acquire()
-        busy = None
         for one in _live:
             if not one._lock.acquire(blocking=False):
                 busy = one
                 break
             held.append(one)
-        if busy is None:
+        else:
             break
         _adding.release()
         _release(held)
