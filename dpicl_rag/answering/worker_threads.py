@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from dpicl_rag.errors import StoppedError
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run in a worker thread; whoever is cancelled meanwhile waits for it to end.
+    """Run in a worker thread; whoever is cancelled meanwhile, however often, waits for its end.
 
     Otherwise a stream would be closed beside a draw that still runs, and keep its reservation.
     """
@@ -25,7 +25,9 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
         raise
 
 

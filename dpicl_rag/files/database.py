@@ -59,8 +59,9 @@ class Database:
         self.path = path
         self._kind = kind
         self._busy_timeout = busy_timeout
-        # Not reentrant: a finaliser that runs inside a transaction must find it taken.
-        self._lock = threading.Lock()
+        # Reentrant, so that what runs inside a transaction (a finaliser, a signal's handler) can be
+        # told that it does: it would wait for itself.
+        self._lock = threading.RLock()
         self._open: list[sqlite3.Connection] = []  # one at most
         # No `__del__`: in a cycle, the collector could come to the connection first. Not when the
         # process ends: another thread may be at work on it.
@@ -69,7 +70,8 @@ class Database:
         self._file: _Identity | None = None
         self._beside: dict[Path, _Identity | None] = {}
         self._closed = False
-        _live.add(self)
+        with _adding:
+            _live.add(self)
 
     def make_ready(self, make: Callable[[sqlite3.Connection], None] | None = None) -> None:
         """Make the tables in an empty file, and look for damage in any other.
@@ -93,23 +95,23 @@ class Database:
         """Run ``action`` in a transaction that holds the write lock; durable on return.
 
         Raises:
-            DPICLError: Of the kind: the file cannot be used; nothing was changed.
+            DPICLError: Of the kind: the file cannot be used, or this thread is in a transaction of
+                it; nothing was changed.
         """
-        return self._guarded(lambda: self._locked(action, "BEGIN IMMEDIATE"))
+        return self._guarded(lambda: self._transact(action, "BEGIN IMMEDIATE"))
 
     def read(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``action`` on one consistent state of the file."""
-        return self._guarded(lambda: self._locked(action, "BEGIN"))
+        return self._guarded(lambda: self._transact(action, "BEGIN"))
 
-    def try_write(
-        self, action: Callable[[sqlite3.Connection], None], *, last: bool = False
-    ) -> bool:
+    def try_write(self, action: Callable[[sqlite3.Connection], None]) -> bool:
         """``write`` for finalisers: False, with nothing done, where it would wait or fail.
 
-        The last one closes the connection; where it would wait, a fork has closed it.
+        It leaves no connection behind where there was none: its finaliser may have run.
         """
-        if not self._lock.acquire(blocking=False):
+        if is_held_here(self._lock) or not self._lock.acquire(blocking=False):
             return False
+        was_open = bool(self._open)
         try:
             connection = self._connected()
             (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
@@ -121,8 +123,7 @@ class Database:
         except (self._kind.error, sqlite3.Error, UnicodeDecodeError, OSError):
             return False
         finally:
-            if last:
-                self._closed = True
+            if self._closed or not was_open:
                 self._disconnect()
             self._lock.release()
         return True
@@ -133,30 +134,21 @@ class Database:
         So a copy of the file alone is whole, and a file that is put in its place is not overlaid
         by what the log says of the former one. Where others are reading, it is left to them.
         """
-        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._guarded(lambda: self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)"))
 
     def shrink(self) -> None:
         """Give the space of what was deleted back to the disk."""
-        self._execute("VACUUM")
+        self._guarded(lambda: self._connected().execute("VACUUM"))
 
     def close(self) -> None:
-        """Close the connection; later calls raise the error of the kind."""
-        with self._lock:
-            self._closed = True
-            self._disconnect()
+        """Close the connection; later calls raise the error of the kind.
 
-    def _execute(self, statement: str) -> None:
-        def outside_a_transaction() -> None:
+        Inside a transaction of this thread, it is closed at the end of that.
+        """
+        self._closed = True
+        if not is_held_here(self._lock):
             with self._lock:
-                self._connected().execute(statement)
-
-        self._guarded(outside_a_transaction)
-
-    def _locked(self, action: Callable[[sqlite3.Connection], T], begin: str) -> T:
-        # `with` on the lock itself: a Ctrl-C cannot fall between taking it and guarding it, as it
-        # could in a context manager written in Python.
-        with self._lock:
-            return self._transact(action, begin)
+                self._disconnect()
 
     def _transact(self, action: Callable[[sqlite3.Connection], T], begin: str) -> T:
         connection = self._connected()
@@ -166,7 +158,7 @@ class Database:
             result = action(connection)
             connection.execute("COMMIT")
         except BaseException:
-            if connection.in_transaction:
+            if self._open and connection.in_transaction:
                 connection.rollback()
             raise
         return result
@@ -257,9 +249,22 @@ class Database:
         _close(self._open)
 
     def _guarded(self, work: Callable[[], T]) -> T:
+        if is_held_here(self._lock):
+            raise self._failure(
+                "is in a transaction of this very thread, which something interrupted (a signal's "
+                "handler, a finaliser); ask again when that has ended"
+            )
         try:
-            with unobserved():  # a statement for each unit
-                return work()
+            # `with` on the lock itself: a Ctrl-C cannot fall between taking it and guarding it, as
+            # it could in a context manager written in Python.
+            with unobserved(), self._lock:  # a statement for each unit
+                try:
+                    return work()
+                finally:
+                    if self._closed:
+                        self._disconnect()
+        except sqlite3.ProgrammingError as error:
+            raise self._failure("was closed by a fork in a transaction; ask again") from error
         except sqlite3.Error as error:
             raise self._failure(f"failed: {self._remedy(_code(error))}") from error
         except UnicodeDecodeError:  # SQLite quotes a damaged schema in its message
@@ -305,9 +310,11 @@ class NamedFile:
         self._kind = kind
         self._find = find
         self._busy_timeout = busy_timeout
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may come in again
         self._opened: tuple[Database, tuple[int, int]] | None = None
         self._closed = False
+        with _adding:
+            _live.add(self)
         self.now()
 
     def now(self) -> Database:
@@ -316,7 +323,6 @@ class NamedFile:
         Raises:
             DPICLError: Of the kind: the file cannot be used.
         """
-        # Without the lock where nothing has changed: a child of a fork may find it taken for ever.
         return self._current() or self._anew()
 
     def close(self) -> None:
@@ -356,6 +362,11 @@ class NamedFile:
         return found.st_dev, found.st_ino
 
 
+def is_held_here(lock: threading.RLock) -> bool:
+    """True where this thread has a lock already: what it interrupts has to go on first."""
+    return bool(lock._is_owned())  # type: ignore[attr-defined]
+
+
 def _close(connections: list[sqlite3.Connection]) -> None:
     while connections:
         with contextlib.suppress(sqlite3.Error):
@@ -379,23 +390,40 @@ def _code(error: sqlite3.Error) -> str:
 
 # SQLite keeps its locks in process memory, and a forked child would believe that it holds them.
 # So connections are closed before a fork and opened again by whoever needs one.
-_live: weakref.WeakSet[Database] = weakref.WeakSet()
-_fork_lock = threading.Lock()
-_forking: list[Database] = []
+_live: weakref.WeakSet[Database | NamedFile] = weakref.WeakSet()
+_adding = threading.RLock()  # nothing else is waited for by whoever has it
+_forking: list[Database | NamedFile] = []
 
 
 def _before_fork() -> None:
-    _fork_lock.acquire()
-    for database in sorted(_live, key=id):
-        database._lock.acquire()
-        database._disconnect()
-        _forking.append(database)
+    """Take all locks, and have none while one is waited for: whoever has it may want another."""
+    busy: Database | NamedFile | None = None
+    while True:
+        held = [] if busy is None or not busy._lock.acquire() else [busy]
+        _adding.acquire()
+        for one in _live:
+            if not one._lock.acquire(blocking=False):
+                busy = one
+                break
+            held.append(one)
+        else:
+            break
+        _adding.release()
+        _release(held)
+    _forking.extend(held)
+    for one in held:
+        if isinstance(one, Database):
+            one._disconnect()
 
 
 def _after_fork() -> None:
-    while _forking:
-        _forking.pop()._lock.release()
-    _fork_lock.release()
+    _release(_forking)
+    _adding.release()
+
+
+def _release(held: list[Database | NamedFile]) -> None:
+    while held:
+        held.pop()._lock.release()
 
 
 if hasattr(os, "register_at_fork"):

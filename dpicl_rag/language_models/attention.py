@@ -307,7 +307,7 @@ class Joint(Pass):
         return torch.cat(found)
 
 
-_free = threading.Condition()
+_free: WeakKeyDictionary[PreTrainedModel, threading.Condition] = WeakKeyDictionary()
 _users: WeakKeyDictionary[PreTrainedModel, tuple[int, str, str | None]] = WeakKeyDictionary()
 
 
@@ -321,7 +321,8 @@ def row_attention(model: PreTrainedModel) -> Iterator[None]:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     config = model.config
-    with _free:
+    free = _free.setdefault(model, threading.Condition())
+    with free:
         AttentionMaskInterface.register(IMPLEMENTATION, _mask)
         AttentionInterface.register(IMPLEMENTATION, attention)
         own = 0, config._attn_implementation, config._experts_implementation
@@ -331,14 +332,14 @@ def row_attention(model: PreTrainedModel) -> Iterator[None]:
     try:
         yield
     finally:
-        with _free:
+        with free:
             count, attention_before, experts_before = _users.pop(model)
             if count > 1:
                 _users[model] = count - 1, attention_before, experts_before
             else:
                 config._attn_implementation = attention_before
                 config._experts_implementation = experts_before
-                _free.notify_all()
+                free.notify_all()
 
 
 @contextmanager
@@ -347,8 +348,9 @@ def own_attention(model: PreTrainedModel) -> Iterator[None]:
 
     Which of a row's passes met another thread's would follow from the rows before it.
     """
-    with _free:
-        _free.wait_for(lambda: model not in _users)
+    free = _free.setdefault(model, threading.Condition())
+    with free:
+        free.wait_for(lambda: model not in _users)
         yield
 
 

@@ -416,7 +416,7 @@ class Ledger:
     def __del__(self) -> None:
         # Runs wherever the collector happens to run: never wait, and set no context variable.
         if not getattr(self, "_closed", True):
-            self._database.try_write(self._settle_session, last=True)
+            self._database.try_write(self._settle_session)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r})"

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, LedgerError
-from dpicl_rag.files.database import Database
+from dpicl_rag.files.database import Database, is_held_here
 from dpicl_rag.ledger import entries
 from dpicl_rag.ledger.budgets import refused
 from dpicl_rag.ledger.entries import Grant
@@ -44,7 +44,7 @@ class Reservation:
         self._number = number
         self._individual = individual
         self._pid = os.getpid()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._open = True
         self._usable = True
         self._grant = Grant(0, 0, (), ())
@@ -117,8 +117,13 @@ class Reservation:
                 than the public ``rho`` so far.
             LedgerError: The reservation is closed or was settled as stale, or the file failed.
         """
+        if self._pid != os.getpid():  # the lock may be that of a thread which is not here
+            raise LedgerError("a reservation cannot be used after a fork; reserve in the child")
+        if is_held_here(self._lock):
+            raise LedgerError("this reservation is being charged in this very thread; ask again")
         with self._lock:
-            self._require_usable()
+            if not self._usable:
+                raise LedgerError("this reservation is closed or failed to commit; ask again")
             total = self._total + exact("rho", rho)
             if self._individual:
                 committed = min(charge(total), self._grant.held)
@@ -154,20 +159,19 @@ class Reservation:
                 )
             self._total, self._unit_totals = total, unit_totals
             self._delta = total_delta
-            self._usable = True
+            self._usable = self._open
 
     def close(self) -> None:
         """Give back what was not committed. May be called again; never raises `LedgerError`.
 
         If the file cannot be written now, the ledger settles the reservation at its next chance.
         """
-        if self._pid != os.getpid():
-            return
-        with self._lock:
-            if self._open:
-                self._usable = False
-                self._settle(self._number, True)
-                self._open = False
+        # No lock is waited for: it may be called inside `commit`, where garbage is collected, and
+        # a `commit` elsewhere is before this in the file or finds nothing to charge.
+        if self._open and self._pid == os.getpid():
+            self._usable = False
+            self._settle(self._number, True)
+            self._open = False
 
     def __enter__(self) -> Reservation:
         return self
@@ -183,12 +187,6 @@ class Reservation:
     def __repr__(self) -> str:
         kind = "individual" if self._individual else "fixed"
         return f"Reservation({kind}, rho={self.rho:g}, committed={self.committed:g})"
-
-    def _require_usable(self) -> None:
-        if self._pid != os.getpid():
-            raise LedgerError("a reservation cannot be used after a fork; reserve in the child")
-        if not self._usable:
-            raise LedgerError("this reservation is closed or failed to commit; ask again")
 
     def _add_units(
         self, unit_rho: Sequence[float] | None, committed: int

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, Generic, TypeVar
 
 from platformdirs import user_cache_path
@@ -28,7 +28,7 @@ from dpicl_rag.rehearsal.rehearsing import Rehearsal, rehearse
 from dpicl_rag.rehearsal.yes_or_no import YesOrNo, rehearse_yes_or_no, yes_or_no_version
 
 _known: dict[Path, Any] = {}
-_one_at_a_time = Lock()
+_rehearsing: dict[Path, RLock] = {}  # two threads rehearse two models at once, and one once
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class _Kept(Generic[T]):
         if is_toy(model):
             return self.packaged[1]
         file = self._file(model)
-        with _one_at_a_time:
+        with _rehearsing.setdefault(file, RLock()):
             if file not in _known:
                 _known[file] = self._kept(file) or self._held(model, file, on_progress)
             found: T = _known[file]

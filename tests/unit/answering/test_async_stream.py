@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 
 import pytest
 
@@ -99,6 +100,30 @@ async def test_a_task_that_is_cancelled_while_it_draws_ends_the_answer(llm, ledg
     with pytest.raises(asyncio.CancelledError):
         await reader
     assert [piece async for piece in stream] == []
+    settled(ledger)
+
+
+async def test_a_task_that_is_cancelled_twice_closes_what_has_begun_meanwhile(llm, ledger):
+    begin, going = threading.Event(), threading.Event()
+
+    def slow():
+        going.set()
+        begin.wait(20.0)
+        return llm.stream("code?", DOCUMENTS)
+
+    stream = AsyncPrivateStream(slow)
+    reader = asyncio.ensure_future(anext(stream))
+    await asyncio.to_thread(going.wait, 20.0)
+    for _ in range(2):
+        reader.cancel()
+        await asyncio.sleep(0.05)
+    begin.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    for _ in range(100):  # where the thread was left, it begins later
+        if stream._stream is not None:
+            break
+        await asyncio.sleep(0.05)
     settled(ledger)
 
 

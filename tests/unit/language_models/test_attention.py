@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from dpicl_rag.language_models.attention import (
     Pattern,
     SlotGroup,
     Stepping,
+    own_attention,
     row_attention,
 )
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
@@ -102,6 +105,22 @@ def test_the_model_is_the_same_for_its_other_users():
     assert inner.config._attn_implementation == "sdpa"
     assert torch.equal(before, after)
     assert torch.allclose(before, meanwhile, atol=1e-5)
+
+
+def test_a_model_with_its_own_attention_keeps_no_other_waiting():
+    models = [build_tiny_model()._model, build_tiny_model(seed=3)._model]
+    entered = threading.Event()
+
+    def other():
+        with row_attention(models[1]):
+            entered.set()
+
+    with own_attention(models[0]):
+        thread = threading.Thread(target=other)
+        thread.start()
+        found = entered.wait(10.0)
+    thread.join()
+    assert found
 
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])

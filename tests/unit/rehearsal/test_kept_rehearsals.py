@@ -52,6 +52,28 @@ def test_another_model_is_asked_anew(folder):
     assert len(list(folder.iterdir())) == 2
 
 
+def test_two_models_are_rehearsed_at_once():
+    begun, ended = threading.Event(), threading.Event()
+    slow = RehearsedModel(talking)
+    other = RehearsedModel(knowing, fingerprint="another")
+
+    def progress(*_):
+        begun.set()
+        ended.wait(20.0)
+
+    first = threading.Thread(target=rehearsal_of, args=(slow,), kwargs={"on_progress": progress})
+    second = threading.Thread(target=rehearsal_of, args=(other,))
+    first.start()
+    assert begun.wait(20.0)
+    second.start()
+    second.join(10.0)
+    waits = second.is_alive()
+    ended.set()
+    first.join()
+    second.join()
+    assert not waits
+
+
 def test_other_items_are_asked_anew(monkeypatch):
     rehearsal_of(RehearsedModel(knowing))
     other = replace(kept_rehearsals.ANSWERS, version=lambda: "another")
