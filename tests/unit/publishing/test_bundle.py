@@ -79,7 +79,7 @@ def test_another_release_may_take_its_place_while_it_is_read(folder, tmp_path, m
     made = Bundle("mail", "thread", 2.0, 1e-5, 0.1, "add_or_remove_one", "2026-11-29", 2, ITEMS[:1])
     (later / "item-9.json").write_bytes(ITEMS[0].content())
     made.write(later, ["item-9.json"])
-    reads = len(ITEMS) + 1
+    reads, path_read = len(ITEMS) + 1, Path.read_bytes
     for last in range(1, reads + 1):
         place, left = tmp_path / f"at-{last}", [last]
         shutil.copytree(folder, place, ignore=shutil.ignore_patterns("later", "at-*"))
@@ -94,7 +94,6 @@ def test_another_release_may_take_its_place_while_it_is_read(folder, tmp_path, m
             return content
 
         with monkeypatch.context() as patch:
-            path_read = Path.read_bytes
             patch.setattr(Path, "read_bytes", read)
             packed = Bundle.packed(place)
         with ZipFile(BytesIO(packed)) as archive:
