@@ -33,7 +33,8 @@ class Origin:
             takes the place of what was there. Empty where nothing is replaced.
         former: Keys of the unit that it would be of had nobody chosen one. By them a corpus that is
             made anew under a chosen unit finds which units held it before.
-        place: Where it stands in a source that a corpus follows; empty where none does.
+        place: Where it stands: the file, or the place in a source that a corpus follows. It makes
+            no other document of it.
         said: The part of the text that the document is known by, where the rest may be read
             otherwise another time: a message without its attachments. Empty where that is all.
         alone: Of a message its time, the first id of its conversation, and the thread that it would
@@ -45,7 +46,7 @@ class Origin:
     offers: tuple[str, ...] = ()
     record: str = ""
     former: tuple[str, ...] = ()
-    place: str = ""
+    place: str = field(default="", compare=False)
     said: str = ""
     alone: tuple[float, str, str] | None = None
 

@@ -11,6 +11,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator
+from xml.parsers import expat
 
 from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.conversion.confinement import MAX_UNPACKED_BYTES
@@ -119,6 +120,7 @@ def _read_rows(content: bytes) -> bytes:
 def _sheets(content: bytes) -> Iterator[Iterator[tuple[int, list[str]]]]:
     if not _is_compound(content):
         _check_package(content)
+        _require_whole(content)
     try:
         book = python_calamine.load_workbook(io.BytesIO(content))
     except python_calamine.PasswordError:
@@ -127,6 +129,16 @@ def _sheets(content: bytes) -> Iterator[Iterator[tuple[int, list[str]]]]:
         # A chart of a sheet of its own says nothing, or what other sheets say already.
         is_table = sheet.typ == python_calamine.SheetTypeEnum.WorkSheet
         yield _rows(book.get_sheet_by_name(sheet.name)) if is_table else iter(())
+
+
+def _require_whole(content: bytes) -> None:
+    """Refuse a sheet of OpenDocument whose tags do not close: its reader would never end."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if "content.xml" in archive.namelist():
+            try:
+                expat.ParserCreate().ParseFile(archive.open("content.xml"))
+            except expat.ExpatError:
+                raise NotConvertedError(Outcome.DAMAGED) from None
 
 
 def _rows(sheet: python_calamine.CalamineSheet) -> Iterator[tuple[int, list[str]]]:

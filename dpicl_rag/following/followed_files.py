@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
@@ -15,10 +16,11 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.following.outcome import Brought, delete_gone, most_is_gone
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.loaders import load, reasons
+from dpicl_rag.loaders import load
 from dpicl_rag.loaders.characters import fingerprint
-from dpicl_rag.loaders.records import TableHeader
+from dpicl_rag.loaders.records import TableHeader, on_one_line
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
+from dpicl_rag.loaders.sources import shown
 
 KIND = "files"
 
@@ -85,7 +87,7 @@ class FileSource:
         for document in documents:
             origin = document.origin
             id = f"{self.id} {standing_name(document)}"
-            holdings[id] = Holding(id, self.id, "", origin.record)
+            holdings[id] = Holding(id, self.id, origin.place, origin.record)
             placed.append(replace(document, origin=replace(origin, place=id)))
         return placed, Held(self.source, list(holdings.values()))
 
@@ -112,9 +114,10 @@ def bring_files(
         on_progress: As for ``load``.
 
     Raises:
-        LoaderError: A path cannot be read, or part of it, so that nothing can be said to be gone.
-        MostGoneError: More than half of what was there is gone. What is new was added, and
-            nothing deleted.
+        LoaderError: A path cannot be read, or nothing of a file that is there; what was read of it
+            stays, and all else was done.
+        MostGoneError: More than half of what was there is gone, or all of a path. What is new was
+            added, and nothing deleted.
         CorpusError: See `Corpus.add`.
     """
     how = asdict(files)
@@ -123,24 +126,23 @@ def bring_files(
     before = target.followed.held(files.id)
     now = {one.id for one in held.holdings}
     records = {one.known_by for one in held.holdings if one.known_by}
-    gone = [one.id for one in before if one.id not in now]
-    # An edited record is there.
-    left = {one.document for one in before if one.id in now or one.known_by in records}
-    is_most = most_is_gone(target.followed.whose(files.id), left)
     # `ingest` brings back what was forgotten; what may run by a timer does not.
     out = target.followed.forgotten(files.id)
+    read = set(map(_file, held.holdings))
+    missing = [one for one in before if one.id not in now]
+    lost = {_file(one) for one in missing if one.part and one.id not in out} - read
+    # What is there and cannot be read for now is not gone.
+    unread = set() if deletions else set(filter(_may_be_there, lost))
+    gone = {one.id for one in missing if _file(one) not in unread}
+    # An edited record is there.
+    left = {one.document for one in before if one.id not in gone or one.known_by in records}
+    is_most = most_is_gone(target.followed.whose(files.id), left) or any(
+        _is_empty(Path(path), lost - unread, read | unread) for path in files.paths
+    )
     added = add(
         [document for document in documents if document.origin.place not in out],
         replace(held, holdings=[one for one in held.holdings if one.id not in out]),
     )
-    # The system's failure, not a record's: what is there and hidden for now is not gone.
-    hidden = {reasons.UNREADABLE_FILE, reasons.UNREADABLE_FOLDER}
-    unread = [one.position for one in loaded.report.skipped if one.reason in hidden]
-    if gone and unread and not deletions:
-        raise LoaderError(
-            f"{files.name}: {unread[0]} cannot be read, so what is gone cannot be told; what is "
-            "new was read, and nothing was deleted. Make it readable, or add --deletions"
-        )
     deleted = delete_gone(
         target.followed,
         files.id,
@@ -150,6 +152,11 @@ def bring_files(
         allowed=deletions,
         before_deleting=before_deleting,
     )
+    if unread:
+        raise LoaderError(
+            f"{on_one_line(shown(min(unread)))} is there and holds nothing that can be read now, "
+            "so what was read of it stays; make it readable, or add --deletions"
+        )
     known = now.intersection(one.id for one in before)
     return Brought(
         files.name,
@@ -161,4 +168,29 @@ def bring_files(
         deleted=deleted,
         joins=added.joins,
         withheld=added.withheld,
+    )
+
+
+def _file(holding: Holding) -> Path:
+    """The file of what is held; of a sheet its number stands behind it."""
+    return Path(os.fsdecode(bytes.fromhex(holding.part.partition(" ")[0])))
+
+
+def _may_be_there(file: Path) -> bool:
+    """Test for a file that the system does not say is gone; packed it may be the same text."""
+    for ending in ("", ".gz", ".GZ"):
+        try:
+            os.lstat(f"{file}{ending}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            pass
+        return True
+    return False
+
+
+def _is_empty(path: Path, lost: Iterable[Path], read: Iterable[Path]) -> bool:
+    """Test for a path that has lost all that it held, as one that is not mounted has."""
+    return any(file.is_relative_to(path) for file in lost) and not any(
+        file.is_relative_to(path) for file in read
     )

@@ -47,9 +47,9 @@ class MostGoneError(LoaderError):
 
     def __init__(self, source: str) -> None:
         super().__init__(
-            f"{source}: more than half of what was there is gone, as if this were another place or "
-            "one that is not mounted; what is new was read, and nothing was deleted. If it is "
-            "right, add --deletions"
+            f"{source}: more than half of what was there is gone, or all that one of its paths "
+            "held, as if this were another place or one that is not mounted; what is new was read, "
+            "and nothing was deleted. If it is right, add --deletions"
         )
 
 

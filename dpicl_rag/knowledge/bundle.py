@@ -136,12 +136,10 @@ class Bundle:
         Raises:
             KnowledgeError: There is none, or a file is missing or other than it was published.
         """
-        place = Path(folder)
-        head = _manifest(place)
-        items = tuple(_item(place, one) for one in head["items"])
+        head, files = _read(Path(folder))
         return Bundle(
             **{name: head[name] for name in _HEAD},
-            items=items,
+            items=tuple(item_of(files[one["file"]]) for one in head["items"]),
             lost=tuple(head["lost"]),
             changes=tuple(head["changes"]),
             embedder=embedder,
@@ -150,12 +148,11 @@ class Bundle:
     @staticmethod
     def packed(folder: str | Path) -> bytes:
         """The files of a bundle in one ZIP archive; errors are those of ``open``."""
-        Bundle.open(folder)
-        content = BytesIO()
-        with ZipFile(content, "w") as archive:
-            for file in (MANIFEST, *(one["file"] for one in _manifest(Path(folder))["items"])):
-                archive.write(Path(folder) / file, file)
-        return content.getvalue()
+        packed = BytesIO()
+        with ZipFile(packed, "w") as archive:
+            for file, content in _read(Path(folder))[1].items():
+                archive.writestr(file, content)
+        return packed.getvalue()
 
     def write(self, folder: Path, files: Sequence[str]) -> None:
         """Write the manifest, by which the items that are in the folder become the bundle.
@@ -265,18 +262,34 @@ class Bundle:
 _HEAD = ("corpus", "unit", "epsilon", "delta", "rho", "adjacency", "published", "release")
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a folder, as it was signed.
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest of a folder, as it was signed, and the bytes of its files, each read once.
 
     Raises:
-        KnowledgeError: There is none, or another one.
+        KnowledgeError: There is none, or a file is other than it was signed.
     """
+    raw = _bytes(folder)
+    head = _manifest(folder, raw)
     try:
-        head = json.loads((folder / MANIFEST).read_bytes())
+        return head, {MANIFEST: raw, **{one["file"]: _item(folder, one) for one in head["items"]}}
+    except KnowledgeError:
+        if _bytes(folder) == raw:
+            raise
+    return _read(folder)  # another release took its place meanwhile
+
+
+def _bytes(folder: Path) -> bytes:
+    try:
+        return (folder / MANIFEST).read_bytes()
     except OSError:
         raise KnowledgeError(
             f"{folder}: holds no bundle; make one with `dpicl-rag publish CORPUS --into {folder}`"
         ) from None
+
+
+def _manifest(folder: Path, raw: bytes) -> dict[str, Any]:
+    try:
+        head = json.loads(raw)
     except ValueError:
         raise _changed(folder, MANIFEST) from None
     if not isinstance(head, dict) or head.get("format") != _FORMAT:
@@ -288,15 +301,15 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return head
 
 
-def _item(folder: Path, signed: Mapping[str, str]) -> PublishedItem:
-    """An item, as the manifest has signed it."""
+def _item(folder: Path, signed: Mapping[str, str]) -> bytes:
+    """The file of an item, as the manifest has signed it."""
     try:
         content = (folder / signed["file"]).read_bytes()
     except OSError:
         raise _changed(folder, signed["file"]) from None
     if _digest(content) != signed["sha256"]:
         raise _changed(folder, signed["file"])
-    return item_of(content)
+    return content
 
 
 def item_of(content: bytes) -> PublishedItem:

@@ -26,7 +26,7 @@ from pathlib import Path
 import torch
 import xxhash
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from dpicl_rag.language_models.key_value_cache import Layers
 
@@ -195,9 +195,9 @@ class PrefixCache:
             for name, tensor in zip(("keys", "values"), pair, strict=True)
         }
         handle, name = tempfile.mkstemp(dir=folder, prefix=_WRITING)  # its owner's alone
-        os.close(handle)
         try:
-            save_file(tensors, name, metadata={_CHECKSUM: _checksum(tensors)})
+            with os.fdopen(handle, "wb") as stream:  # the library has drafts of other names
+                stream.write(save(tensors, metadata={_CHECKSUM: _checksum(tensors)}))
             os.replace(name, file)
         finally:
             Path(name).unlink(missing_ok=True)

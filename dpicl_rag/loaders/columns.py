@@ -124,12 +124,14 @@ def named(columns: Iterable[str]) -> list[str]:
     names: dict[str, None] = {}
     written = [column.strip() for column in columns]
     taken = set(written)
+    tried: dict[str, int] = {}  # a row of one name again and again would take hours
     for at, column in enumerate(written, 1):
-        name, number = column or f"column {at}", 1
+        column = name = column or f"column {at}"
+        number = tried.get(column, 1)
         while name in names or (number > 1 and name in taken):
             number += 1
-            name = f"{column or f'column {at}'} ({number})"
-        names[name] = None
+            name = f"{column} ({number})"
+        names[name], tried[column] = None, number
     return list(names)
 
 

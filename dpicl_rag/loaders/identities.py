@@ -89,7 +89,7 @@ def _with_unit(record: Record, unit: str | None, identities: Identities) -> Docu
     said = record.said if name == "thread" else ""
     alone = thread_alone(record.thread) if name == "thread" and record.thread else None
     named = identities.record_name(record, value)
-    origin = Origin(kind, keys, offers, named, former, said=said, alone=alone)
+    origin = Origin(kind, keys, offers, named, former, record.file, said, alone)
     return Document(record.text, value, record.metadata, origin)
 
 

@@ -277,20 +277,20 @@ def _items_in(path: Path, options: Options) -> Iterator[LoaderItem]:
 def _items_of(source: SourceFile, options: Options) -> Iterator[LoaderItem]:
     if source.kind is None:
         raise UnreadableError(unsupported(source.path.name))
-    file = os.fsencode(source.path.resolve())
+    path = os.fsencode(source.path.resolve())
     said = options.names_column or (options.header is not None and source.folder is None)
     as_rows = source.kind == "sheet" and said
     if source.kind in _ONE and not as_rows:
         exact = {"file": source.exact} if source.exact else {}
-        file = re.sub(rb"(?i)\.gz$", b"", file)  # packed or not it is the same text
+        file = re.sub(rb"(?i)\.gz$", b"", path).hex()  # packed or not it is the same text
         with _reasons(), open_stream(source.path) as stream:
             items = list(_ONE[source.kind](stream, source.name, options))
         for item in items:
             if not isinstance(item, Skipped):
-                item = replace(item, file=file.hex(), exact={**exact, **item.exact})
+                item = replace(item, file=file, exact={**exact, **item.exact})
             yield item
         return
-    prefix = f"{source.name}: " if source.folder else ""
+    file, prefix = path.hex(), f"{source.name}: " if source.folder else ""
     with _reasons():
         allowance = Allowance(source.path)
         if source.kind == "csv" and source.folder is None:
@@ -304,7 +304,7 @@ def _items_of(source: SourceFile, options: Options) -> Iterator[LoaderItem]:
             for entry in parsing.parsed(read(stream, prefix, options), options):
                 allowance.take(entry)
                 if isinstance(entry, Record):
-                    entry = replace(entry, file=file.hex() + entry.file)
+                    entry = replace(entry, file=file + entry.file)
                 yield entry
 
 

@@ -185,7 +185,9 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordO
         UnreadableError: It begins as an array and is none, or is one object over several lines, or
             one that holds a list of objects.
     """
-    raw = b"".join(lines_of(stream))
+    whole = BytesIO()
+    whole.writelines(lines_of(stream))  # joined, each short line would be held by itself
+    raw = whole.getvalue()
     named_list = lists_within(raw).get(options.records) if options.records else None
     if named_list is None and not raw.lstrip().startswith(b"["):
         if is_one_object(raw):

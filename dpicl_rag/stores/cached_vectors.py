@@ -44,7 +44,7 @@ from dpicl_rag.retrieval.vector_rows import (
 from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where, on_grid
 
 _FORMAT = 2
-_ROWS, _VECTORS = ".rows", ".vectors"
+_ROWS, _VECTORS, _PART = ".rows", ".vectors", ".part"
 
 Page = tuple[Sequence[str], Sequence[str | None], npt.NDArray[np.float32]]
 """Ids, units and gridded vectors of records; a unit is None where no question may find it."""
@@ -193,7 +193,7 @@ class CachedVectors(Private):
                 )
         head = {"format": _FORMAT, "version": version, "dimensions": dimensions, "file": file}
         packed, named = Strings.of(ids), Strings.of(places)
-        part = self.folder / f"{self.key}.{uuid4().hex}.part"
+        part = self.folder / f"{self.key}.{uuid4().hex}{_PART}"
         with _writing(part) as stream:
             np.savez(
                 stream,
@@ -206,8 +206,8 @@ class CachedVectors(Private):
                 ids=np.frombuffer(packed.block, dtype=np.uint8),
             )
         part.replace(self._rows)
-        for other in self.folder.glob(f"{self.key}.*{_VECTORS}"):
-            if other.name != file:
+        for other in self.folder.glob(f"{self.key}.*"):  # those of killed writers, too
+            if other.suffix in (_VECTORS, _PART) and other.name != file:
                 other.unlink(missing_ok=True)
         if (found := self.load()) is None:
             raise CorpusError(f"what was written in {self.folder} cannot be read; see its disk")

@@ -177,6 +177,9 @@ class ReplyCache:
             ("DELETE FROM read_for WHERE key = ? AND unit = ?", left),
             ("DELETE FROM reply WHERE key = ?", [(key,) for key in gone]),
         )
+        if self._database is not None:
+            with contextlib.suppress(DPICLError):
+                self._database.flush()  # a server that has it open keeps its log
 
     def close(self) -> None:
         """Close the file; replies in memory stay."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
+from dpicl_rag.conversion.confinement import ProcessLimits
 from dpicl_rag.conversion.conversions import Outcome
 from tests.support import made_files as made
 
@@ -191,6 +192,16 @@ def test_damaged_and_locked_sheets(conversions: Conversions) -> None:
     assert outcome(conversions, "rows", b"words") is Outcome.DAMAGED
     locked = made.compound({"EncryptedPackage": b"x" * 5_000, "EncryptionInfo": b"x" * 5_000})
     assert outcome(conversions, "sheet", locked) is Outcome.PASSWORD
+
+
+def test_a_sheet_whose_tags_do_not_close_takes_no_time() -> None:
+    whole = made.ods([["who", "note"]])
+    with zipfile.ZipFile(io.BytesIO(whole)) as there:
+        content = there.read("content.xml")
+    damaged = made.edited(whole, {"content.xml": content.replace(b"</table:table>", b"</table")})
+    with Conversions(ProcessLimits(cpu_seconds=2)) as conversions:
+        assert b"who" in conversions.convert("sheet", whole)
+        assert conversions.convert_all("rows", [damaged]) == [Outcome.DAMAGED]
 
 
 def test_a_sheet_with_one_cell_far_away_costs_itself(conversions: Conversions) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import mailbox
 import os
@@ -145,25 +146,80 @@ def test_a_folder_that_is_not_there_deletes_nothing(corpus: Corpus, tmp_path: Pa
     assert texts(corpus) == ["one"]
 
 
-@pytest.mark.parametrize("hidden", ["file", "folder"])
+REFUSED = {
+    "file": (Path, "open", "d.txt"),
+    "its kind": (os, "stat", "d.txt"),
+    "folder": (os, "scandir", "within"),
+}
+
+
+@pytest.mark.parametrize("hidden", sorted(REFUSED))
 def test_what_cannot_be_read_for_now_is_not_gone(
     corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: str
 ) -> None:
-    folder = write(tmp_path / "notes", a="one", b="two", c="three")
+    folder = write(tmp_path / "notes", a="one", b="two", c="three", f="six", g="seven")
     write(folder / "within", d="four")
     bring(corpus, folder)
+    where, call, name = REFUSED[hidden]
     with monkeypatch.context() as patch:
-        if hidden == "file":
-            patch.setattr(Path, "open", refusing(Path.open, "d.txt"))
-        else:
-            patch.setattr(os, "scandir", refusing(os.scandir, "within"))
+        patch.setattr(where, call, refusing(getattr(where, call), name))
         write(folder, e="five")
-        with pytest.raises(LoaderError, match="nothing was deleted"):
-            bring(corpus, folder)
-        assert texts(corpus) == ["five", "four", "one", "three", "two"]
+        (folder / "a.txt").unlink()
+        for _ in range(2):
+            with pytest.raises(LoaderError, match=r"d\.txt is there and holds nothing"):
+                bring(corpus, folder)
+            # What is gone for sure is deleted all the same.
+            assert texts(corpus) == ["five", "four", "seven", "six", "three", "two"]
+        bring(corpus, folder, deletions=True)
+        assert texts(corpus) == ["five", "seven", "six", "three", "two"]
+    bring(corpus, folder)
+    assert texts(corpus) == ["five", "four", "seven", "six", "three", "two"]
+
+
+@pytest.mark.parametrize("harm", ["cut off", "not an archive", "emptied", "no text", "a link"])
+@pytest.mark.parametrize("name", ["d.txt.gz", "d.csv.gz", "d.json"])
+def test_what_is_there_and_damaged_is_not_gone(
+    corpus: Corpus, tmp_path: Path, name: str, harm: str
+) -> None:
+    folder = write(tmp_path / "notes", a="one", b="two", c="three")
+    whole = b'[{"id": 1,\n"text": "four"}]' if name == "d.json" else b"id,text\n1,four\n"
+    whole = whole if name == "d.json" else gzip.compress(whole)
+    file = folder / name
+    file.write_bytes(whole)
+    bring(corpus, folder)
+    (before,) = (text for text in texts(corpus) if "four" in text)
+    if harm == "a link":
+        file.rename(tmp_path / name)
+        file.symlink_to(tmp_path / name)
+    else:
+        harmed = {"cut off": whole[:-3], "not an archive": b"\x1f\x8b" + whole, "emptied": b""}
+        file.write_bytes(harmed.get(harm, bytes(50)))
     (folder / "a.txt").unlink()
+    with pytest.raises(LoaderError, match="is there and holds nothing") as error:
+        bring(corpus, folder)
+    assert "four" not in str(error.value)
+    assert sorted(texts(corpus)) == sorted([before, "three", "two"])
+    file.unlink()
     assert bring(corpus, folder).deleted == 1
-    assert texts(corpus) == ["five", "four", "three", "two"]
+    assert texts(corpus) == ["three", "two"]
+
+
+def test_of_several_paths_one_that_is_not_mounted_deletes_nothing(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    large = write(tmp_path / "large", **{f"a{n}": f"text {n}" for n in range(9)})
+    small = write(tmp_path / "small", b="one")
+    bring(corpus, large, small)
+    (small / "b.txt").rename(tmp_path / "b.txt")
+    with pytest.raises(MostGoneError, match="--deletions"):
+        bring(corpus, large, small)
+    (tmp_path / "b.txt").rename(small / "b.txt")
+    bring(corpus, large, small)
+    (large / "a0.txt").unlink()
+    assert bring(corpus, large, small).deleted == 1
+    (small / "b.txt").rename(large / "b.txt")  # what stands in another path is not gone
+    assert bring(corpus, large, small).deleted == 0
+    assert texts(corpus) == ["one", *(f"text {n}" for n in range(1, 9))]
 
 
 def refusing(open: Callable[..., Any], name: str) -> Callable[..., Any]:

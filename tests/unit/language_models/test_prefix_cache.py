@@ -1,12 +1,14 @@
 import errno
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors import SafetensorError
 
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models import prefix_cache as prefix_cache_module
@@ -259,10 +261,10 @@ class Broken:
 
     @staticmethod
     def full(folder, monkeypatch):
-        def save_file(*_, **__):
-            raise SafetensorError("Error while serializing: I/O error: No space left on device")
+        def save(*_, **__):
+            raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(prefix_cache_module, "save_file", save_file)
+        monkeypatch.setattr(prefix_cache_module, "save", save)
 
     @staticmethod
     def read_only(folder, monkeypatch):
@@ -306,6 +308,24 @@ def test_what_a_killed_writer_left_counts_and_goes(tmp_path):
     assert small.get("a", CPU) is not None
     leftover.write_bytes(b"x")
     small.clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import resource, signal, sys
+from tests.unit.language_models.test_prefix_cache import PrefixCache, entry
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+PrefixCache(folder=sys.argv[1]).put("a", entry(1))
+"""
+
+
+@pytest.mark.heavy
+def test_a_writer_that_is_killed_in_the_middle_leaves_nothing_that_stays(tmp_path):
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert ended.returncode == -signal.SIGXFSZ
+    assert len(list(tmp_path.iterdir())) == 1
+    PrefixCache(folder=tmp_path).clear()
     assert list(tmp_path.iterdir()) == []
 
 

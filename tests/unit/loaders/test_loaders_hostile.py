@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
+from itertools import islice, product
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from dpicl_rag.conversion import Conversions
 from dpicl_rag.conversion.confinement import ProcessLimits
 from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders import LoadResult, characters, load, parsing
+from dpicl_rag.loaders import LoadResult, characters, load, parsing, reasons
 from dpicl_rag.loaders.mail_parts import LONGEST_HEADER, MOST_PARTS
 
 POSTMARK = b"From x Mon Dec 13 07:05:00 2000\n"
@@ -117,6 +120,18 @@ def test_a_cell_of_marks_names_its_row_alone(tmp_path: Path) -> None:
     rest = load(path, unit="who")
     assert told(found)[:1] + told(found)[2:] == told(rest)
     assert len(found.documents[1].unit) < 100
+
+
+def test_a_row_of_one_name_again_and_again_costs_no_other_its_time(tmp_path: Path) -> None:
+    blanks = [one for one in map(chr, range(0x3001)) if one.isspace()]
+    names = [f"a{''.join(some)}" for some in islice(product(blanks, repeat=4), 12_000)]
+    rows = [dict.fromkeys(names, 1), {"text": "of another"}]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    begun = time.process_time()
+    found = load(tmp_path / "a.jsonl")
+    assert time.process_time() - begun < 2  # of hours, at 16 MiB
+    assert [one.reason for one in found.report.skipped] == [reasons.TOO_MANY_COLUMNS]
+    assert [document.text for document in found.documents] == ["of another"]
 
 
 @pytest.mark.parametrize(

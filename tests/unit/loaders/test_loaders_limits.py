@@ -181,6 +181,7 @@ BOMBS = {
     "list.jsonl": (b'{"a":[', b"[],", 20_000_000),
     "lines.txt": (b"", b"a \n", 20_000_000),
     "mail.eml": (b"From: a@b.c\n\n", b"a\n", 30_000_000),
+    "lines.json": (b'{"text": "a"}\n', b" \n", 5_000_000),
 }
 LOAD = """
 import resource, sys
@@ -222,7 +223,8 @@ def bomb(path: Path, name: str) -> None:
     [
         ("rows.csv", 64 * MIB, 64),
         pytest.param("rows.csv", 1024 * MIB, 1024, marks=pytest.mark.heavy),
-        *((name, 1024 * MIB, 150) for name in BOMBS if name != "rows.csv"),
+        pytest.param("lines.json", 1024 * MIB, 150, marks=pytest.mark.heavy),
+        *((name, 1024 * MIB, 150) for name in BOMBS if name not in ("rows.csv", "lines.json")),
     ],
 )
 def test_memory_of_a_small_file(tmp_path: Path, name: str, limit: int, most: int) -> None:

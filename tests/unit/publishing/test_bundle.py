@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -67,6 +70,36 @@ def test_answers_inform_and_counts_do_not(bundle):
 def test_it_is_read_where_it_was_copied_to(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "elsewhere")
     assert Bundle.open(tmp_path / "elsewhere") == Bundle.open(folder)
+
+
+def test_another_release_may_take_its_place_while_it_is_read(folder, tmp_path, monkeypatch):
+    """`publish --again` writes the manifest, and removes what the former one names."""
+    later = tmp_path / "later"
+    shutil.copytree(folder, later, ignore=shutil.ignore_patterns("later"))
+    made = Bundle("mail", "thread", 2.0, 1e-5, 0.1, "add_or_remove_one", "2026-11-29", 2, ITEMS[:1])
+    (later / "item-9.json").write_bytes(ITEMS[0].content())
+    made.write(later, ["item-9.json"])
+    reads, path_read = len(ITEMS) + 1, Path.read_bytes
+    for last in range(1, reads + 1):
+        place, left = tmp_path / f"at-{last}", [last]
+        shutil.copytree(folder, place, ignore=shutil.ignore_patterns("later", "at-*"))
+
+        def read(path, place=place, left=left):
+            content = path_read(path)
+            left[0] -= 1
+            if not left[0]:
+                shutil.copytree(later, place, dirs_exist_ok=True)
+                for number in range(len(ITEMS)):
+                    (place / f"item-{number}.json").unlink()
+            return content
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", read)
+            packed = Bundle.packed(place)
+        with ZipFile(BytesIO(packed)) as archive:
+            archive.extractall(tmp_path / f"out-{last}")
+        release = 1 if last == reads else 2
+        assert Bundle.open(tmp_path / f"out-{last}").release == release
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "item-0.json", "item-3.json"])

@@ -1,6 +1,9 @@
 """Vectors that another framework keeps in memory."""
 
 import itertools
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.stored_record import NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect, StoredRecord
-from dpicl_rag.stores.cached_vectors import InMemoryVectors
+from dpicl_rag.stores.cached_vectors import CachedVectors, InMemoryVectors
 from tests.support.scored_units import OneVector
 from tests.support.snapshot import Snapshot
 
@@ -78,3 +81,23 @@ def test_a_record_that_is_none_is_left_out() -> None:
 
 def test_it_shows_nothing() -> None:
     assert repr(InMemoryVectors(OneVector([1, 0]), lambda: ROWS)) == "InMemoryVectors(<private>)"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from dpicl_rag.stores.cached_vectors import CachedVectors
+Path.replace = lambda *_: os._exit(9)
+CachedVectors(Path(sys.argv[1]), "mail").write("1", [(["id"], ["ida@x.example"], np.ones((1, 4)))])
+"""
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    assert subprocess.run(command, check=False).returncode == 9
+    left = {one.suffix for one in tmp_path.iterdir()}
+    assert left == {".vectors", ".part"}  # with the names of units
+    CachedVectors(tmp_path, "mail").write("2", [])
+    assert sorted(one.suffix for one in tmp_path.iterdir()) == [".rows", ".vectors"]
+    assert not any(b"ida@" in one.read_bytes() for one in tmp_path.iterdir())
