@@ -17,6 +17,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 
 _NEGLIGIBLE = 1e-9
 _OF_LATER = 0.1  # of false answers, what later groups of values may give together
+_CONTESTED = 0.75  # of the largest count, a second one above which units do not agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class ValueCounts:
     noise makes purely private (Ghosh, Roughgarden, Sundararajan 2009) and discrete Gaussian noise
     zCDP (Canonne, Kamath, Steinke 2020, Theorem 4). The threshold is for truth alone: where one
     unit names a value, or none does, something is released with probability ``false`` at most.
-    So is a value where another that excludes it has as many or more.
+    So is a value where another that excludes it has as many or more. And nothing is released where
+    the second count is above three quarters of the first: units that say two things do not agree.
 
     Attributes:
         noise: On every count.
@@ -122,7 +124,8 @@ class ValueCounts:
     def draw(self, held: Sequence[Sequence[str]], randomness: Randomness) -> list[Agreed]:
         """Draw the count of every value, and release those that reach the threshold, largest first.
 
-        None is released where noise may have put the largest above one that excludes it.
+        None is released where noise may have put the largest above one that excludes it, or where
+        that one is nearly as large.
 
         Args:
             held: What each unit names: the first value of the domain counts. Private.
@@ -139,11 +142,16 @@ class ValueCounts:
         return [] if self._is_contested(found) else found
 
     def _is_contested(self, found: Sequence[Agreed]) -> bool:
-        """True where noise alone leads by as much too often. A function of noisy counts."""
-        rivals = [one for one in found if _shape(one.key) == _shape(found[0].key)][1:]
-        if not rivals:
+        """True where noise alone leads by as much too often, or a second value is nearly as frequent.
+
+        A function of noisy counts.
+        """
+        counts = [one.count for one in found if _shape(one.key) == _shape(found[0].key)]
+        if len(counts) < 2:
             return False
-        return _chance_of_lead(self.noise, found[0].count - rivals[0].count) > self.false
+        first, second, *_ = counts
+        near = second > _CONTESTED * first
+        return near or _chance_of_lead(self.noise, first - second) > self.false
 
 
 def _shape(value: str) -> tuple[bool, bool]:
