@@ -12,7 +12,6 @@ import time
 import typing
 import zlib
 from collections import Counter
-from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from shutil import disk_usage
@@ -64,10 +63,6 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Files of tests are kept in memory where there is room: a disk makes each commit wait."""
     gc.disable()  # hardly anything that the collection of tests makes is garbage
-    # CPython's issue 148891 leaves a wrong count of a context's variables; where it is 0 none of
-    # them is found, as two whole runs met it. Beside so many it is hardly ever 0.
-    for number in range(64):
-        ContextVar(f"beside others {number}").set(number)
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and disk_usage(MEMORY).free > ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
