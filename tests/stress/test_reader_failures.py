@@ -43,7 +43,7 @@ class Watched:
 @pytest.mark.guard
 def test_no_expert_and_no_charge_is_lost_and_no_answer_hangs(tmp_path, capsys):
     search = PrivateThresholdRetriever(
-        ScoredUnits({f"unit {n}": [0.78] for n in range(UNITS)}), UNITS, sigma=1.0
+        ScoredUnits({f"unit {n}": [0.78] for n in range(UNITS)}), 2 * UNITS, sigma=1.0
     )
     price = search.rho(Adjacency.ADD_OR_REMOVE_ONE)
     spent, longest, said = 0.0, 0.0, Counter()

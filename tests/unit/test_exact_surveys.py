@@ -236,7 +236,7 @@ def size_shown(monkeypatch):
     monkeypatch.setattr(surveying, "surveyed", lambda *_: surveying.Surveyed([], {}, [0]))
 
     def of(count, most):
-        SHOWN.append(count.value)
+        SHOWN.append(count)
         return CoinRate(1, 1)
 
     monkeypatch.setattr(CoinRate, "of", staticmethod(of))

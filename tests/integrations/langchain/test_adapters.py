@@ -60,17 +60,17 @@ def memory():
     return InMemoryVectorStore.from_texts(TEXTS, WordEmbeddings(), metadata)
 
 
-# Each finds all units there are, two of them.
+# Each finds all units there are, two of them; 99 are never too many for a private threshold.
 RETRIEVERS = {
     "threshold": lambda vectors: ThresholdRetriever(vectors, -1),
     "top-k": lambda vectors: TopKRetriever(vectors, 2),
     "private threshold": lambda vectors: PrivateThresholdRetriever(
-        vectors, 2, sigma=3.0, thresholds=(-1,)
+        vectors, 99, sigma=3.0, thresholds=(-1,)
     ),
     "private top-k": lambda vectors: PrivateTopKRetriever(vectors, 2, sigma=7.5, thresholds=(-1,)),
     "sampled": lambda vectors: PoissonSampledRetriever(ThresholdRetriever(vectors, -1), 1.0),
     "sampled private": lambda vectors: PoissonSampledRetriever(
-        PrivateThresholdRetriever(vectors, 2, sigma=3.0, thresholds=(-1,)), 1.0
+        PrivateThresholdRetriever(vectors, 99, sigma=3.0, thresholds=(-1,)), 1.0
     ),
 }
 
