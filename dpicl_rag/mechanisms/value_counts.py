@@ -142,7 +142,7 @@ class ValueCounts:
         return [] if self._is_contested(found) else found
 
     def _is_contested(self, found: Sequence[Agreed]) -> bool:
-        """True where noise alone leads by as much too often, or a second value is nearly as frequent.
+        """True where noise alone leads by as much too often, or a second value is nearly as large.
 
         A function of noisy counts.
         """
