@@ -113,7 +113,7 @@ def day(server, key, others, channels, brief=False):
     visit("POST", "/v1/chat/completions", content=b"{")
     visit("GET", "/v1/models", None)
     for number in range(3):  # the second key's budget ends, then its questions of the minute
-        ask(f"Who is patient {number}?", others[0], stream=number == 1)
+        ask(f"Who has zingpocket {number + 2}?", others[0], stream=number == 1)
     look()
     server.service._model.left = 3  # the engine stops answering
     ask("Is it mended?")
@@ -129,7 +129,7 @@ def opened(folder: Path, documents, model):
     folder.mkdir(mode=0o700)
     ledger = Ledger(folder / "ledger.sqlite")
     ledger.set_budget(corpus="notes", rho=100.0)
-    ledger.set_budget(caller="bob", rho=2.0)
+    ledger.set_budget(caller="bob", rho=1.0)
     corpus = Corpus.create("notes", folder / "store", embedder=BucketEmbedder())
     corpus.add(documents)
     keys = KeyFile(folder / "keys.sqlite")
