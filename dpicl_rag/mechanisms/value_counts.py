@@ -149,7 +149,7 @@ class ValueCounts:
         counts = [one.count for one in found if _shape(one.key) == _shape(found[0].key)]
         if len(counts) < 2:
             return False
-        first, second, *_ = counts
+        first, second = counts[:2]
         near = second > _CONTESTED * first
         return near or _chance_of_lead(self.noise, first - second) > self.false
 

@@ -34,7 +34,7 @@ THRESHOLD = 0.5
 """Least cosine where none is named: chosen without a corpus, for sentence embeddings."""
 
 COARSE = tuple(hundredths / 100 for hundredths in range(82, 39, -6))
-"""0.82, 0.76, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
+"""0.82, 0.76, ..., 0.40: chosen for cosines of sentence embeddings, on the data of benchmarks."""
 
 DEEP = tuple(hundredths / 100 for hundredths in range(82, 21, -6))
 """The same down to 0.22, for models that say so themselves where a unit does not tell.

@@ -316,7 +316,7 @@ class TestChain:
     def test_about_as_many_units_as_the_settings_say(self, tiny_model, memory):
         settings = {"model": tiny_model, "units": 5, "max_tokens": 2}
         chain = PrivateRetrievalChain(memory, unit_field="patient", **settings)
-        assert chain.retriever.bar == NoisyThreshold(5)
+        assert (chain.retriever.bar, chain.retriever.thin_to) == (NoisyThreshold(5), None)
         assert isinstance(chain.invoke(QUESTION), str)
 
     def test_corpus_of_the_library(self, llm, tmp_path):

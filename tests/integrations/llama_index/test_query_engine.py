@@ -240,7 +240,7 @@ def test_retriever_of_the_library_is_used_as_it_is(tiny_model) -> None:
 def test_about_as_many_units_as_the_settings_say(tiny_model) -> None:
     model, index = Reader(tiny_model), simple_index(nodes_of(TEXTS))
     retriever = private_retriever(index, units=60)
-    assert retriever.bar == NoisyThreshold(60)
+    assert (retriever.bar, retriever.thin_to) == (NoisyThreshold(60), None)
     PrivateQueryEngine(private_llm(model, units=60), index).query(TEXTS[0])
     assert TEXTS[0] in model.documents  # its cosine with itself passes every threshold
 

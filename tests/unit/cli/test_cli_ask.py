@@ -165,7 +165,7 @@ def search(request, cli, mail, monkeypatch):
 @pytest.mark.parametrize("sample", [None, 0.25])
 def test_every_search_is_reached(search, words, bar, sample):
     found, _ = search(*words, *(() if sample is None else ("--sample", str(sample))))
-    assert (found.bar, found.rate) == (bar, sample or 1.0)
+    assert (found.bar, found.thin_to, found.rate) == (bar, None, sample or 1.0)
 
 
 def test_delta_reaches_answers_and_labels(search):

@@ -78,7 +78,7 @@ def test_a_list_that_a_unit_changes_is_counted_at_its_sensitivity():
 @pytest.mark.usefixtures("no_noise")
 def test_a_corpus_handed_over_is_searched_for_about_so_many_units():
     retriever = as_retriever(ScoredUnits({f"u{n}": [0.9] for n in range(40)}), units=5)
-    assert retriever.bar == NoisyThreshold(5)
+    assert (retriever.bar, retriever.thin_to) == (NoisyThreshold(5), None)
     found = retriever.within(1.0, ADD).search("q").choose()
     assert 0 < len(found.units) < 20
     assert found.count is not None

@@ -21,6 +21,8 @@ from dpicl_rag.retrieval.score_histogram import (
     score_histograms,
     suggest_threshold,
 )
+from dpicl_rag.retrieval.search_bars import COARSE
+from dpicl_rag.retrieval.vectors import scan
 from tests.support.scored_units import ScoredUnits
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
@@ -51,12 +53,16 @@ def test_about_as_many_units_as_wanted(
 
 def test_exactly_the_units_that_reach_the_threshold_have_paid(coins: Randomness) -> None:
     retriever = PrivateThresholdRetriever(many(), 80, sigma=3.0)
+    near = scan(retriever.source, ["q"])
+    score = dict(zip(near.units, near.scores.tolist(), strict=True))
     for _ in range(20):
         search = retriever.search("q")
         found = search.choose(randomness=coins)
         paid = [u for u, rho in zip(search.units, found.unit_rho, strict=True) if rho]
-        assert set(found.units) <= set(paid)
-        assert len(paid) - len(found.units) < 35  # a bin of 0.06 has about 32
+        reached = max(bar for bar in COARSE if bar <= min(score[unit] for unit in paid))
+        before = min((bar for bar in COARSE if bar > reached), default=1.0)
+        assert paid == [unit for unit in search.units if score[unit] >= reached]
+        assert {unit for unit in paid if score[unit] >= before} <= set(found.units) <= set(paid)
         assert set(found.unit_rho) <= {0.0, retriever.rho(ADD)}
 
 

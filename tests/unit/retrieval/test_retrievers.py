@@ -140,7 +140,7 @@ def test_coins_are_the_operating_systems_where_none_are_given(
 def test_the_retriever_for_what_a_caller_set(corpus: Corpus) -> None:
     default = retriever_over(corpus, units=9, where={"owner": "ann"})
     assert default.bar == NoisyThreshold(9)
-    assert (default.sigma, default.where) == (None, {"owner": "ann"})
+    assert (default.thin_to, default.sigma, default.where) == (None, None, {"owner": "ann"})
     assert retriever_over(corpus).bar == NoisyThreshold(UNITS)
     assert retriever_over(corpus, threshold=0).bar == Threshold(0)
     top = retriever_over(corpus, top_k=2, where={"owner": "ann"})
