@@ -7,6 +7,7 @@ in five languages: a fragment that is released as a sentence cannot be mended af
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from dpicl_rag.languages.languages import is_function_word, language_of, languages
 
@@ -97,7 +98,13 @@ def _lists() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
 
 
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
-_FIELD = re.compile(r"^(?:From|To|Cc|Bcc|Reply-To|Date|Sent):.*\n?", re.MULTILINE)
+_FIELD = re.compile(
+    r"^(?:From|To|Cc|Bcc|Reply-To|Date|Sent|Von|An|Gesendet|Datum|De|À|Envoyé|Para|Enviado|Fecha"
+    r"|Da|A|Inviato|Data) ?:.*\n?",
+    re.MULTILINE,
+)
+_SENDER = re.compile(r"^(?:From|Von|De|Da) ?:", re.MULTILINE)
+_SUBJECT = re.compile(r"^(?:Subject|Betreff|Objet|Asunto|Oggetto) ?:", re.MULTILINE)
 _LONGEST = 8  # words of a line of a signature
 _LINES = 6
 _SENTENCE = re.compile(r"[.!?\u2026][\"'\u201d\u00bb)\]]*$")
@@ -107,18 +114,34 @@ _QUOTED = re.compile(r"^[ \t]*>|:$")
 def without_sender(text: str) -> str:
     """A mail without its fields of sender and time, and without the signature under it.
 
-    What has no sentence stays as it is: a record, a row of a table.
+    A text of several mails, each under its own fields, is read as such. What has no sentence stays
+    as it is: a record, a row of a table.
     """
     paragraphs = _PARAGRAPHS.split(text.rstrip())
     if not any(map(_says, paragraphs)):
         return text
-    at = len(paragraphs) - 1
-    while at > 0 and _is_quoted(paragraphs[at]):
+    heads = [at for at, one in enumerate(paragraphs) if _is_head(one, first=at == 0)]
+    for at in heads:
+        paragraphs[at] = _FIELD.sub("", paragraphs[at])
+    ends = sorted({0, *heads, len(paragraphs)})
+    mails = (paragraphs[start:end] for start, end in pairwise(ends))
+    return "\n\n".join(paragraph for mail in mails for paragraph in _unsigned(mail))
+
+
+def _unsigned(mail: list[str]) -> list[str]:
+    """The paragraphs of one mail without the signature."""
+    at = len(mail) - 1
+    while at > 0 and _is_quoted(mail[at]):
         at -= 1
     # "Courses on Saturday:" and a list below it are no signature.
-    if any(map(_says, paragraphs[:at])) and not paragraphs[at - 1].rstrip().endswith(":"):
-        paragraphs = paragraphs[:at] + paragraphs[at + _signs(paragraphs[at]) :]
-    return "\n\n".join([_FIELD.sub("", paragraphs[0]), *paragraphs[1:]])
+    if any(map(_says, mail[:at])) and not mail[at - 1].rstrip().endswith(":"):
+        return mail[:at] + mail[at + _signs(mail[at]) :]
+    return mail
+
+
+def _is_head(paragraph: str, *, first: bool) -> bool:
+    """True of the fields of a mail; within a text "From: 8:00" may be an hour."""
+    return bool(_SENDER.search(paragraph) and (first or _SUBJECT.search(paragraph)))
 
 
 def _says(paragraph: str) -> bool:
