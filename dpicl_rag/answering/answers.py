@@ -99,7 +99,7 @@ def _shaped(search: Search, run: PrivateRun) -> tuple[Search, PrivacyConfig]:
     config = with_agreement(
         config, search.stability, speaks=run.speaks, silent=silent, booked=run.booked
     )
-    return search.deeper() if silent else search, config
+    return search.across_languages() if silent else search, config
 
 
 def _planned(

@@ -19,6 +19,8 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Candidates, CoinRate, Retrieved, Retriever
 from dpicl_rag.retrieval.search_bars import (
+    COARSE,
+    DEEP,
     UNCOUNTED,
     Everything,
     NoisyThreshold,
@@ -70,6 +72,7 @@ class Search:
     thin_to: int | None = None
     rate: float = 1.0
     fine: bool = field(default=False, repr=False)
+    by_content: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("passages_per_unit", "thin_to"):
@@ -230,11 +233,15 @@ class Search:
             )
         return self.search(question).choose().documents
 
-    def deeper(self) -> Search:
-        """The same with lower thresholds, where they are the usual ones; see `DEEP`."""
-        if not isinstance(self.bar, NoisyThreshold):
+    def across_languages(self) -> Search:
+        """The same for a question that is put in several languages.
+
+        Where no cosine is named, scores leave out what only tells a language, see
+        `vectors_across_languages`, and thresholds are lower, see `DEEP`.
+        """
+        if not isinstance(self.bar, NoisyThreshold) or tuple(self.bar.thresholds) != COARSE:
             return self
-        return replace(self, bar=self.bar.deeper())
+        return replace(self, bar=replace(self.bar, thresholds=DEEP), by_content=True)
 
     def search(self, *questions: str) -> Candidates:
         """Score the units; noise and coins are drawn when the candidates are chosen from.
@@ -247,7 +254,14 @@ class Search:
             candidates = self.source.search(questions[0])
             return candidates if self.exact else self._narrowed(candidates)
         low, most = self.bar.thresholds[-1], self.nearest
-        near = scan(self.source, questions, least=low, most=most, where=self.where)
+        near = scan(
+            self.source,
+            questions,
+            least=low,
+            most=most,
+            where=self.where,
+            by_content=self.by_content,
+        )
         rows = self.bar.candidates(near.scores)
         bins = bins_of(near.scores[rows], self.bar.thresholds)
 

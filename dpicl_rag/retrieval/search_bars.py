@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import ClassVar
 
@@ -36,11 +36,12 @@ THRESHOLD = 0.5
 COARSE = tuple(hundredths / 100 for hundredths in range(82, 39, -6))
 """0.82, 0.76, ..., 0.40: chosen for cosines of sentence embeddings, on the data of benchmarks."""
 
-DEEP = tuple(hundredths / 100 for hundredths in range(82, 21, -6))
-"""The same down to 0.22, for models that say so themselves where a unit does not tell.
+DEEP = tuple(hundredths / 100 for hundredths in range(82, 9, -6))
+"""The same down to 0.10, for models that say so themselves where a unit does not tell.
 
 Mails of people who word one thing each in their own way, or in another language, are far apart; two
-texts about nothing in common are at about 0.1. Lower thresholds cost a unit nothing more."""
+texts about nothing in common are at about 0, without what tells their language. Lower thresholds
+cost a unit nothing more."""
 
 FINE = tuple(hundredths / 100 for hundredths in range(93, 29, -1))
 """0.93, 0.92, ..., 0.30: 64 of them, so that 6 counts find one."""
@@ -208,10 +209,6 @@ class NoisyThreshold(NoisyBar):
 
     units: int = UNITS
     thresholds: Sequence[float] = field(default=COARSE, repr=False)
-
-    def deeper(self) -> NoisyThreshold:
-        """The same with `DEEP` thresholds, where its own are the usual ones."""
-        return replace(self, thresholds=DEEP) if tuple(self.thresholds) == COARSE else self
 
     def looks(self, adjacency: Adjacency) -> int:
         """One; a replaced unit leaves one bin and enters another, so two counts move."""

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.turns import give_way
+from dpicl_rag.retrieval.across_languages import vectors_across_languages
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.stored_record import StoredRecord
@@ -187,6 +188,7 @@ def scan(
     least: float = -math.inf,
     most: int | None = None,
     where: Where | None = None,
+    by_content: bool = False,
 ) -> NearUnits:
     """Find units of a source near a question in words; see `VectorSource.scan`. Private.
 
@@ -196,8 +198,14 @@ def scan(
         least: See `VectorSource.scan`, as what follows.
         most: The best of all are among the best of one wording.
         where: Public.
+        by_content: Score without what only tells the language of a question.
     """
-    vectors = source.embedder.embed(list(questions), query=True)
+    embedder = source.embedder
+    vectors = (
+        vectors_across_languages(embedder, questions)
+        if by_content
+        else embedder.embed(list(questions), query=True)
+    )
     found = [source.scan(vector, least=least, most=most, where=where) for vector in vectors]
     return found[0] if len(found) == 1 else _nearest(found)
 
