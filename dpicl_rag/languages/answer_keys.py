@@ -85,6 +85,7 @@ _MUCH, _SHARED = 6, 0.3
 """Words of a question that says much, and the part of them that a document has which answers."""
 _PLURAL = re.compile(r"[^s]s$")
 _SHORT = 3  # letters of words that are left as they are: "gas"
+_PREPOSITIONS = frozenset().union(*(one.prepositions for one in languages()))
 
 
 class AnswerKeys:
@@ -354,7 +355,7 @@ class AnswerKeys:
         return " ".join(counted)
 
     def _persons(self, text: str) -> Iterator[str]:
-        for name in self._names(text):
+        for name, _ in self._names(text):
             yield next(word for word in reversed(name) if word.casefold() not in self._asked)
 
     def _places(self, text: str) -> Iterator[str]:
@@ -362,35 +363,50 @@ class AnswerKeys:
             asked = {found["noun"].casefold(), found["number"].casefold()} <= self._asked
             if not asked and not is_function_word(found["noun"].casefold()):
                 yield f"{found['noun']} {found['number']}"
-        for name in self._names(text):
-            yield " ".join(name)
+        # "Das Auto steht im Nordtor": of two names the place is that behind a preposition.
+        for name, _ in sorted(self._names(text), key=lambda found: not found[1]):
+            yield " ".join(self._proper(name))
 
-    def _names(self, text: str) -> Iterator[list[str]]:
-        """Words with a capital that stand together, some of them news, without titles."""
-        run: list[str] = []
-        end = 0
+    def _proper(self, name: list[str]) -> list[str]:
+        """A name without what kind of place it is, asked where to park: "Parkhaus Nordtor"."""
+        if not self.language.nouns_have_capitals:
+            return name
+        asked = tuple(one for one in self._asked_content if len(one) > _SHORT)
+        stem, folded = self.language.stem, [word.casefold() for word in name]
+        kinds = [word.startswith(asked) and stem(word) not in asked for word in folded]
+        return [word for word, is_kind in zip(name, kinds, strict=True) if not is_kind] or name
+
+    def _names(self, text: str) -> Iterator[tuple[list[str], bool]]:
+        """Words with a capital that stand together, some of them news, without titles.
+
+        Beside each: whether one of the two words before it is a preposition.
+        """
+        run, before = list[str](), list[str]()
+        placed, end = False, 0
         for word in _WORD.finditer(text):
             bare, between = word.group(), text[end : word.start()].strip()
             end = word.end()
             folded = bare.casefold()
             apart = between.strip("\"'«»“”„") not in ("", ".") or (between and not run)
             if apart and self._is_news(run):
-                yield run
+                yield run, placed
             if apart:
-                run = []
+                run, before = [], []
             if folded in self.language.titles:
                 continue
             little = folded in self.language.function_words or (
                 not run and is_function_word(folded)
             )
             if bare[:1].isupper() and not little:
+                placed = placed if run else not _PREPOSITIONS.isdisjoint(before[-2:])
                 run.append(bare)
             else:
                 if self._is_news(run):
-                    yield run
+                    yield run, placed
                 run = []
+            before.append(folded)
         if self._is_news(run):
-            yield run
+            yield run, placed
 
     def _is_news(self, name: list[str]) -> bool:
         """True of a name with a word that the question has not: "Tallow Street", of a street."""

@@ -185,6 +185,17 @@ def test_the_language_of_a_text(text, code):
         ),
         ("Where is the store?", ("room 12",), ("It is in room 12.", "See room 12, please.")),
         ("Where is the street of the office?", ("Tallow Street",), ("In Tallow Street.",)),
+        (
+            "Wo kann man zelten?",
+            ("Birkensee",),
+            (
+                "Zelten könnt ihr am Zeltplatz Birkensee.",
+                "Das Auto und das Zelt dürfen auf dem Zeltplatz Birkensee stehen.",
+                "Lo mejor es dormir en Birkensee.",
+                "Am Birkensee.",
+            ),
+        ),
+        ("Wo ist der Zeltplatz?", ("Zeltplatz Birkensee",), ("Zeltplatz Birkensee.",)),
         ("Is the lift working?", ("No",), ("No, it is not.", "No.")),
         ("When does the office open?", (), ("The office is nice.", "It opens early.")),
     ],
