@@ -80,10 +80,12 @@ def yes_or_no(said: Sequence[str], asked: Set[str], language: Language) -> Itera
     """Yes or no in a language: what an answer begins with, or what it says of all that is asked.
 
     "The sauna is closed until May." denies "Is the sauna open now?", as it says the opposite. A
-    sentence with a negation is neither: what it denies is not looked for.
+    sentence with a negation is neither: what it denies is not looked for. Nor is "Yes, it works,
+    but not today": told as "Yes." it would be wrong.
     """
     if said and said[0] in language.yes | language.no:
-        yield said[0].capitalize()
+        if said[0] in language.no or language.contrasts.isdisjoint(said):
+            yield said[0].capitalize()
         return
     stated, about = (_parts(words) for words in (said, asked))
     if not language.negations.isdisjoint(stated):

@@ -91,6 +91,7 @@ class Language:
         at_present: Words of a question that an answer to it leaves out.
         announcing: Words of an answer that only announce a reason.
         bounds: Words of a time until which something is so.
+        contrasts: Words that take back a part of what was said before them.
         opposites: Pairs of words: who asks for one does not ask for the other.
         abbreviations: Before a point that ends no sentence.
         closing_abbreviations: Before one that ends a sentence where the next word has a capital.
@@ -116,6 +117,7 @@ class Language:
     at_present: frozenset[str]
     announcing: frozenset[str]
     bounds: frozenset[str]
+    contrasts: frozenset[str]
     opposites: tuple[frozenset[str], ...]
     abbreviations: frozenset[str]
     closing_abbreviations: frozenset[str]
@@ -366,6 +368,7 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         at_present=frozenset(data["at_present"].split()),
         announcing=frozenset(data["announcing"].split()),
         bounds=frozenset(data["bounds"].split()),
+        contrasts=frozenset(data["contrasts"].split()),
         opposites=tuple(
             frozenset(pair.split()) for pair in data["opposites"].casefold().split(",")
         ),

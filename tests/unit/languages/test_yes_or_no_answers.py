@@ -19,6 +19,13 @@ from dpicl_rag.languages.answer_keys import answer_keys
         ("Le bureau est-il ouvert ?", "Le bureau est fermé.", ("Non",)),
         ("¿Está abierta la oficina ahora?", "La oficina está cerrada.", ("No",)),
         ("È aperto l'ufficio?", "L'ufficio è chiuso.", ("No",)),
+        ("Is the lift running?", "No, but it will on Monday.", ("No",)),
+        # Taken back in part.
+        ("Is the lift running?", "Yes, the lift is running, but it stops at every floor.", ()),
+        ("Ist der Aufzug in Betrieb?", "Ja, aber er ist kaputt.", ()),
+        ("L'ascenseur marche-t-il ?", "Oui, mais il est en panne.", ()),
+        ("¿Está abierto el ascensor?", "Sí, pero está averiado.", ()),
+        ("È aperto l'ascensore?", "Sì, ma è guasto.", ()),
         # Of something else, of another day, or denied.
         ("Is the library open?", "The garden is closed.", ()),
         ("Is the course on Monday?", "The course is on Tuesday.", ()),
