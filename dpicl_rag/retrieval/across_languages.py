@@ -50,11 +50,9 @@ def _directions(embedder: Embedder) -> npt.NDArray[np.float64]:
     """Orthonormal directions in which questions of a language lie together: ``[k, d]``."""
     known = _known.get(embedder.fingerprint)
     if known is None:
-        means = [
-            embedder.embed(_questions(language.code), query=True).mean(axis=0, dtype=np.float64)
-            for language in languages()
-        ]
-        _, values, directions = np.linalg.svd(np.stack(means), full_matrices=False)
+        asked = (embedder.embed(_questions(one.code), query=True) for one in languages())
+        means = np.stack([np.mean(vectors, axis=0, dtype=np.float64) for vectors in asked])
+        _, values, directions = np.linalg.svd(np.nan_to_num(means), full_matrices=False)
         known = _known[embedder.fingerprint] = directions[values > _NOTHING]
     return known
 
