@@ -141,7 +141,8 @@ def _unsigned(mail: list[str]) -> list[str]:
 
 def _is_head(paragraph: str, *, first: bool) -> bool:
     """True of the fields of a mail; within a text "From: 8:00" may be an hour."""
-    return bool(_SENDER.search(paragraph) and (first or _SUBJECT.search(paragraph)))
+    fields = [one.search(paragraph) is not None for one in (_SENDER, _SUBJECT)]
+    return any(fields) if first else all(fields)
 
 
 def _says(paragraph: str) -> bool:

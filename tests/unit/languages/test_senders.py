@@ -20,6 +20,7 @@ THREAD = (
         (f"{BODY}\n\nIda\n\n{QUOTE}", f"{BODY}\n\n{QUOTE}"),
         (f"Subject: A\nFrom: Ida\nDate: today\n\n{BODY}\n\nIda", f"Subject: A\n\n\n{BODY}"),
         (f"Von: Ida\nBetreff: A\n\n{BODY}\n\nIda Holm", f"Betreff: A\n\n{BODY}"),
+        (f"Subject: A\nDate: today\n\n{BODY}", f"Subject: A\n\n\n{BODY}"),
         ("Date: 3 May\nThe lift broke.\n\nQ: Who came?\nA: Nobody.", None),
         ("It is open.\n\nFrom: 8:00\nTo: 16:00\n\nWelcome.", None),
         (THREAD, f"Subject: A\n\n{BODY}\n\nSubject: B\n\n\nAt 6 sharp.\n\n{QUOTE}"),
