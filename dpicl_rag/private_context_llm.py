@@ -382,11 +382,10 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
                 "a reader reads documents when a question is asked; leave the reader out to read "
                 "them for a model beforehand"
             )
-        config, prompt = self.config, self._run(Request.of("answer")).question("?").prompt
-        allowance = prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
-        given = GivenDocuments(documents, privacy_unit=config.privacy_unit)
+        question = self._run(Request.of("answer")).question("?")
+        given = GivenDocuments(documents, privacy_unit=self.config.privacy_unit)
         experts = one_each(group_by_unit(given.retrieve("")))
-        return read_ahead(self.model, prompt, experts, allowance, on_progress)
+        return read_ahead(question, experts, on_progress)
 
     @property
     def rehearsal(self) -> Rehearsal:

@@ -10,9 +10,10 @@ from typing import Generic, Protocol, TypeVar
 
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.prompt_rows import read
+from dpicl_rag.answering.question import Question
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, StoppedError
-from dpicl_rag.language_models.base import Input, LanguageModel, Progress
+from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.notes import UnitReading
 from dpicl_rag.language_models.turns import give_way
@@ -20,7 +21,6 @@ from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
-from dpicl_rag.prompts import Prompt
 from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search
 
@@ -219,19 +219,15 @@ def _opened(
 
 
 def read_ahead(
-    model: LanguageModel,
-    prompt: Prompt,
+    question: Question,
     experts: Sequence[Expert],
-    allowance: int,
     on_progress: Progress | None = None,
 ) -> int:
     """Read experts of one passage into the model's prefix cache, before anybody asks.
 
     Args:
-        model: What reads, and keeps what it has read.
-        prompt: Its public words before a document.
+        question: Any, for a model that reads, and keeps what it has read.
         experts: Those of several passages are left out: their order is the question's.
-        allowance: Most tokens of an expert.
         on_progress: Called with the part that is done.
 
     Returns:
@@ -242,8 +238,8 @@ def read_ahead(
     single.sort(key=lambda expert: len(expert.passages[0]))
     for first in range(0, len(single), _READ_AHEAD):
         some = single[first : first + _READ_AHEAD]
-        digested = (model.digest(expert.passages, allowance) for expert in some)
-        read(model, prompt, [own for own in digested if own], room=0)
+        digested = (question.digest(expert.passages) for expert in some)
+        read(question.model, question.prompt, [own for own in digested if own], room=0)
         if on_progress is not None:
             on_progress(min(1.0, (first + _READ_AHEAD) / len(single)), 1.0)
     return len(single)

@@ -12,6 +12,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import asking_part
 from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.languages.answer_keys import answer_keys
+from dpicl_rag.languages.sentences import mail_as_read
 from dpicl_rag.prompts import Prompt, PromptTemplate
 
 
@@ -92,8 +93,9 @@ class Question:
         return longest + self.config.max_tokens <= self.model.context_length
 
     def digest(self, passages: Sequence[str]) -> Input:
-        """Input of an expert from its unit."""
-        return self.model.digest(passages, self.allowance)
+        """Input of an expert from its unit; of mails without what only tells who sent them."""
+        read = list(map(mail_as_read, passages)) if self.silent else passages
+        return self.model.digest(read, self.allowance)
 
     @property
     def phrasings(self) -> tuple[Prompt, ...]:

@@ -65,7 +65,6 @@ _CURRENCY_OF = {word: code for code, words in _CURRENCIES.items() for word in wo
 _WITH_NUMBER = 2
 """Words after a number that may say what is counted: "9 working days"."""
 
-
 _PARTS = {
     QuestionKind.REASON: 2,
     QuestionKind.MANNER: 2,
@@ -85,6 +84,7 @@ _MUCH, _SHARED = 6, 0.3
 """Words of a question that says much, and the part of them that a document has which answers."""
 _PLURAL = re.compile(r"[^s]s$")
 _SHORT = 3  # letters of words that are left as they are: "gas"
+_COMPOUND = 10  # of a German noun that says what two words do elsewhere: "Stromausfall"
 _PREPOSITIONS = frozenset().union(*(one.prepositions for one in languages()))
 
 
@@ -140,14 +140,14 @@ class AnswerKeys:
     def answers(self, answer: str) -> bool:
         """Whether an answer has what the question asks for: a time, a date, a number, a reason.
 
-        "The sauna is closed until 2026." tells no day; "at noon" tells a time. "Floor." is a word
-        of a reason, and none.
+        "Closed until 2026." tells no day, "at noon" a time; "Floor." is a word of a reason alone.
         """
+        words = [word.casefold() for word in _WORD.findall(_plain(answer))]
         if self.kind in (QuestionKind.REASON, QuestionKind.MANNER):
-            return len(_WORD.findall(answer)) > 1
+            compound = self.language.nouns_have_capitals and len(answer) > _COMPOUND
+            return compound or len(words) > 1
         if self.kind not in _VALUES:
             return True
-        words = (word.casefold() for word in _WORD.findall(_plain(answer)))
         timed = self.kind is not QuestionKind.NUMBER and any(
             one.is_time(word) for word in words if word not in self._asked for one in languages()
         )

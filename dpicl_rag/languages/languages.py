@@ -274,9 +274,9 @@ def worked_examples(language: str, kind: QuestionKind) -> tuple[WorkedExample, .
         kind: Of question: for yes or no, and for reasons, others are shown.
     """
     own = language_data("worked_examples.toml")[language]
-    shown = own["told"]
-    if kind.value in own:
-        shown = shown[:1] + own[kind.value]
+    shown = own.get(kind.value, own["told"])
+    if kind is QuestionKind.REASON:
+        shown = own["told"][:1] + shown
     return tuple(WorkedExample(**each) for each in shown)
 
 

@@ -7,6 +7,7 @@ in five languages: a fragment that is released as a sentence cannot be mended af
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 
 from dpicl_rag.languages.languages import is_function_word, language_of, languages
@@ -99,11 +100,14 @@ def _lists() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
 
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _FIELD = re.compile(
-    r"^(?:From|To|Cc|Bcc|Reply-To|Date|Sent|Von|An|Gesendet|Datum|De|À|Envoyé|Para|Enviado|Fecha"
-    r"|Da|A|Inviato|Data) ?:.*\n?",
+    r"^(?:To|Cc|Bcc|Reply-To|Date|Sent|An|Gesendet|Datum|À|Envoyé|Para|Enviado|Fecha|A|Inviato"
+    r"|Data) ?:.*\n?",
     re.MULTILINE,
 )
-_SENDER = re.compile(r"^(?:From|Von|De|Da) ?:", re.MULTILINE)
+"""Of a mail's head, but for its sender and subject."""
+
+_SENDER = re.compile(r"^(?:From|Von|De|Da) ?:.*\n?", re.MULTILINE)
+_ADDRESS = re.compile(r"[ \t]*<[^<>\n]*@[^<>\n]*>")
 _SUBJECT = re.compile(r"^(?:Subject|Betreff|Objet|Asunto|Oggetto) ?:", re.MULTILINE)
 _LONGEST = 8  # words of a line of a signature
 _LINES = 6
@@ -117,12 +121,31 @@ def without_sender(text: str) -> str:
     A text of several mails, each under its own fields, is read as such. What has no sentence stays
     as it is: a record, a row of a table.
     """
+    return _mails(text, lambda head: _SENDER.sub("", _FIELD.sub("", head)))
+
+
+def mail_as_read(text: str) -> str:
+    """A mail as an expert reads it: its subject, the name of who writes, and what is said.
+
+    Addresses, dates and the signature are what experts take for an answer that they do not find,
+    and two thirds of a short mail.
+    """
+
+    def named(head: str) -> str:
+        kept = _SENDER.sub(lambda sender: _ADDRESS.sub("", sender[0]), _FIELD.sub("", head))
+        return kept.rstrip("\n")
+
+    return _mails(text, named)
+
+
+def _mails(text: str, head_of: Callable[[str], str]) -> str:
+    """A text of one mail or several, each with another head and without its signature."""
     paragraphs = _PARAGRAPHS.split(text.rstrip())
     if not any(map(_says, paragraphs)):
         return text
     heads = [at for at, one in enumerate(paragraphs) if _is_head(one, first=at == 0)]
     for at in heads:
-        paragraphs[at] = _FIELD.sub("", paragraphs[at])
+        paragraphs[at] = head_of(paragraphs[at])
     ends = sorted({0, *heads, len(paragraphs)})
     mails = (paragraphs[start:end] for start, end in pairwise(ends))
     return "\n\n".join(paragraph for mail in mails for paragraph in _unsigned(mail))

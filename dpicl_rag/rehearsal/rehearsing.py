@@ -22,6 +22,7 @@ from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import sentence_end_of
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.languages.languages import says_nothing
+from dpicl_rag.languages.sentences import mail_as_read
 from dpicl_rag.prompts import Prompt, PromptTemplate
 from dpicl_rag.rehearsal.rehearsal_items import RehearsalItem, rehearsal_items
 
@@ -139,12 +140,17 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Rehearsal:
     found = _counted({}, by_default)
     if found.is_hopeless:
         return found
-    silently = _answers(model, items, usual.silent_for, advance)
+    silently = _answers(model, list(map(_as_read, items)), usual.silent_for, advance)
     found = _counted(silently, {})
     if not found.is_toy:
         return found
     by_default |= _answers(model, told[_FIRST:], lambda _: usual, advance)
     return _counted(silently, by_default)
+
+
+def _as_read(item: RehearsalItem) -> RehearsalItem:
+    """As experts that may be silent read it, see `Question.digest`."""
+    return replace(item, document=mail_as_read(item.document))
 
 
 def _counted(silently: Answers, by_default: Answers) -> Rehearsal:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.languages.languages import SILENT
+from dpicl_rag.languages.sentences import mail_as_read
 from dpicl_rag.rehearsal.rehearsal_items import RehearsalItem, rehearsal_items
 
 Script = Callable[[RehearsalItem, bool], str]
@@ -75,10 +76,11 @@ class RehearsedModel:
         return _Rows(self, SILENT in self.tokenizer.decode(prefix), inputs[1:])
 
     def say(self, document: str, asked: str, shown: bool, most: int) -> Continuation:
+        read = mail_as_read if shown else str
         one = next(
             item
             for item in rehearsal_items()
-            if item.question in asked and item.document.startswith(document)
+            if item.question in asked and read(item.document).startswith(document)
         )
         self.asked.append((one, shown))
         tokens = [*self.tokenizer.encode(self._script(one, shown)), _END][:most]

@@ -24,7 +24,9 @@ from dpicl_rag import (
 from dpicl_rag.accounting.conversion import epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.answering.experts import Expert
+from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.language_models.transformers_rows import TransformersRows
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
 from dpicl_rag.mechanisms.step import DenseStep
@@ -360,6 +362,26 @@ def test_documents_read_ahead_are_not_read_again(tiny_model, monkeypatch):
     # The question and the answer of five rows, and no document.
     prompt = llm.template.cut(llm.model.tokenizer, "q?")
     assert sum(read) <= 5 * (len(prompt.suffix) + 2)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_what_is_read_ahead_is_what_answers_read(tiny_model, monkeypatch, silent):
+    monkeypatch.setattr(PrivateRun, "silent", property(lambda run: silent))
+    reads = []
+    honest = TransformersModel.read
+
+    def read(self, prefix, inputs, **more):
+        reads.append({(tuple(prefix), one) for one in inputs})
+        return honest(self, prefix, inputs, **more)
+
+    monkeypatch.setattr(TransformersModel, "read", read)
+    llm = PrivateContextLLM(tiny_model, max_tokens=2)
+    mails = [f"From: Ida <ida@elm.example>\n\n{one}.\n\nIda" for one in DOCUMENTS]
+    assert llm.warm(mails) == len(mails)
+    ahead = set.union(*reads)
+    reads.clear()
+    llm.answer("q?", mails)
+    assert any(ahead <= one for one in reads)
 
 
 def test_the_core_opens_as_a_langchain_model(tiny_model):

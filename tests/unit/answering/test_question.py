@@ -15,6 +15,16 @@ def test_its_prompt_and_what_experts_read(tiny_model):
     assert question.allowance == question.prompt.allowance(tiny_model, 8, 60)
 
 
+@pytest.mark.parametrize("silent", [True, False])
+def test_an_expert_that_may_be_silent_reads_no_signature(tiny_model, silent):
+    mail = "Subject: A\nFrom: Ida <ida@elm.example>\n\nWe open at 6.\n\nIda\nElm Court 4"
+    read = "Subject: A\nFrom: Ida\n\nWe open at 6." if silent else mail
+    question = Question(
+        "When?", PromptTemplate(), tiny_model, PrivacyConfig(unit_tokens=200), silent=silent
+    )
+    assert tiny_model.tokenizer.decode(question.digest([mail])) == read
+
+
 def test_other_words_have_a_prompt_of_their_own(tiny_model):
     question = Question("When?", PromptTemplate(), tiny_model, PrivacyConfig())
     other = question.worded("Where?")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpicl_rag.languages.sentences import without_sender
+from dpicl_rag.languages.sentences import mail_as_read, without_sender
 
 BODY = "Hello,\n\nThe pool opens at 6."
 QUOTE = "On 3 May Ida wrote:\n> When?"
@@ -34,3 +34,31 @@ THREAD = (
 )
 def test_what_a_mail_says(text, left):
     assert without_sender(text) == (text if left is None else left)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"{BODY}\n\nBest wishes\nIda Holm\nTel. 05552 1", BODY),
+        (
+            f"Subject: A\nFrom: Ida Holm <ida@elm.example>\nTo: us\nDate: today\n\n{BODY}\n\nIda",
+            f"Subject: A\nFrom: Ida Holm\n\n{BODY}",
+        ),
+        (
+            f"De : ida@elm.example\nObjet : A\n\n{BODY}",
+            f"De : ida@elm.example\nObjet : A\n\n{BODY}",
+        ),
+        (f"From: Ida <the office>\n\n{BODY}", f"From: Ida <the office>\n\n{BODY}"),
+        ("It costs 5 <see below>.\n\nFrom: 8:00\n\nWelcome.", None),
+        (
+            THREAD,
+            f"From: Ida\nSubject: A\n\n{BODY}\n\n"
+            f"From: Office\nSubject: B\n\nAt 6 sharp.\n\n{QUOTE}",
+        ),
+        ("Subject: A\nFrom: Ida <ida@elm.example>\n\nKestrel Room", None),
+        ("", ""),
+    ],
+)
+def test_what_an_expert_reads_of_a_mail(text, left):
+    """Its writer stays: who says "I am in on Monday" has a name."""
+    assert mail_as_read(text) == (text if left is None else left)
