@@ -46,6 +46,10 @@ cost a unit nothing more."""
 FINE = tuple(hundredths / 100 for hundredths in range(93, 29, -1))
 """0.93, 0.92, ..., 0.30: 64 of them, so that 6 counts find one."""
 
+_TOLD = 1.5
+"""Sigmas of a count that tells of units; with less it is taken for noise. On 28 questions to two
+mailboxes fewer or more let in too few units, or too many."""
+
 Scores = npt.NDArray[np.float64]
 Places = npt.NDArray[np.intp]
 
@@ -204,7 +208,9 @@ class NoisyThreshold(NoisyBar):
     of one mail to many, would pass all or not at all.
 
     Finer thresholds cost no more, but the noise of all counts adds up: the total at the n-th
-    threshold has standard deviation ``sigma * sqrt(n)``.
+    threshold has standard deviation ``sigma * sqrt(n)``. So a count that noise alone may have made
+    is taken for none where counts are added up to ``units``: most bins above the nearest units are
+    empty, and their noise ended a search early, or late.
     """
 
     units: int = UNITS
@@ -218,13 +224,15 @@ class NoisyThreshold(NoisyBar):
         self, counts: Sequence[int], noise: DiscreteGaussian, randomness: Randomness
     ) -> ChosenThreshold:
         """The first threshold at which the counts add up, and how much of its bin passes."""
-        before, last, place = 0.0, 0.0, -1
+        before, last, place = 0.0, 0.0, -1  # as far as counts tell
+        nearer, found = 0.0, 0.0  # noise and all
         while place + 1 < len(counts) and before + last < self.units:
             place += 1
-            before, last = before + last, counts[place] + noise.draw(randomness)
+            nearer, found = nearer + found, counts[place] + noise.draw(randomness)
+            before, last = before + last, found if found >= _TOLD * noise.sigma else 0.0
         coins = CoinRate.of(last, self.units - before)
-        nearer = NoisyCount(before, noise.sigma * math.sqrt(place))
-        count = nearer.plus(NoisyCount(last, noise.sigma).thinned(coins.rate))
+        passed = NoisyCount(found, noise.sigma).thinned(coins.rate)
+        count = NoisyCount(nearer, noise.sigma * math.sqrt(place)).plus(passed)
         looks = [int(bin_ <= place) for bin_ in range(len(counts))]
         return ChosenThreshold(place, count, looks, coins)
 

@@ -10,6 +10,7 @@ from dpicl_rag import CountedRetriever, PoissonSampledRetriever, ThresholdRetrie
 from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import (
     GivenDocuments,
     NoisyThreshold,
@@ -47,6 +48,27 @@ def test_units_that_were_counted_pay_and_the_count_is_theirs():
     assert found.unit_rho[place] == 0
     assert sum(found.unit_rho) == pytest.approx(2 / 8)
     assert retriever.rho(ADD) == pytest.approx(1 / 8)
+
+
+@pytest.mark.parametrize(
+    ("noise", "place", "rate"),
+    [
+        ([0, 0, 0], 2, 64 / 70),
+        ([8, -7, 0], 2, 64 / 70),  # of nobody: a count that noise alone may have made
+        ([9, 0, 0], 2, 55 / 70),
+        ([64, 0, 0], 0, 1.0),
+        ([0, 0, -65], 3, 1.0),
+    ],
+)
+def test_a_count_that_may_be_noise_alone_tells_of_no_unit(monkeypatch, noise, place, rate):
+    draws = iter([*noise, 0])
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: next(draws))
+    bar = NoisyThreshold(64, thresholds=(0.8, 0.7, 0.6, 0.5))
+    chosen = bar.choose([0, 0, 70, 0], DiscreteGaussian(6.0), Randomness())
+    assert (chosen.place, chosen.last.rate) == (place, pytest.approx(rate))
+    # What was counted is released as it is.
+    counted = [a + b for a, b in zip([0, 0, 70, 0], [*noise, 0], strict=True)][: place + 1]
+    assert chosen.count.value == pytest.approx(sum(counted[:-1]) + rate * counted[-1])
 
 
 def test_noise_follows_from_the_budget_where_it_is_not_set():
