@@ -112,6 +112,10 @@ _SUBJECT = re.compile(r"^(?:Subject|Betreff|Objet|Asunto|Oggetto) ?:", re.MULTIL
 _LONGEST = 8  # words of a line of a signature
 _LINES = 6
 _SENTENCE = re.compile(r"[.!?\u2026][\"'\u201d\u00bb)\]]*$")
+_ITEM = re.compile(r"\s*(?:[-*\u2022]|\d+[.)])\s+\S")
+_ENTRY = re.compile(rf"{_ITEM.pattern}|[^\W\d][\w .]{{0,30}}:\s*\S")
+"""Of a list, or of a form."""
+
 _QUOTED = re.compile(r"^[ \t]*>|:$")
 
 
@@ -147,18 +151,20 @@ def _mails(text: str, head_of: Callable[[str], str]) -> str:
     for at in heads:
         paragraphs[at] = head_of(paragraphs[at])
     ends = sorted({0, *heads, len(paragraphs)})
-    mails = (paragraphs[start:end] for start, end in pairwise(ends))
-    return "\n\n".join(paragraph for mail in mails for paragraph in _unsigned(mail))
+    mails = (
+        _unsigned(paragraphs[start:end], headed=start in heads) for start, end in pairwise(ends)
+    )
+    return "\n\n".join(paragraph for mail in mails for paragraph in mail)
 
 
-def _unsigned(mail: list[str]) -> list[str]:
-    """The paragraphs of one mail without the signature."""
+def _unsigned(mail: list[str], *, headed: bool) -> list[str]:
+    """The paragraphs of one mail without the signature; of a note without a head, too."""
     at = len(mail) - 1
     while at > 0 and _is_quoted(mail[at]):
         at -= 1
     # "Courses on Saturday:" and a list below it are no signature.
     if any(map(_says, mail[:at])) and not mail[at - 1].rstrip().endswith(":"):
-        return mail[:at] + mail[at + _signs(mail[at]) :]
+        return mail[:at] + mail[at + _signs(mail[at], headed=headed) :]
     return mail
 
 
@@ -177,8 +183,9 @@ def _is_quoted(paragraph: str) -> bool:
     return all(_QUOTED.search(line.rstrip()) for line in paragraph.splitlines())
 
 
-def _signs(paragraph: str) -> bool:
-    lines = paragraph.splitlines()
+def _signs(paragraph: str, *, headed: bool) -> bool:
+    """True of a signature; under a head "Tel.: 05552 1" is of one, in a note "Rx: rest" is none."""
+    lines, entry = paragraph.splitlines(), _ITEM if headed else _ENTRY
     return len(lines) <= _LINES and all(
-        len(line.split()) <= _LONGEST and not _says(line) for line in lines
+        len(line.split()) <= _LONGEST and not (_says(line) or entry.match(line)) for line in lines
     )
