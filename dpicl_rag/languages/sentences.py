@@ -125,25 +125,32 @@ def without_sender(text: str) -> str:
     A text of several mails, each under its own fields, is read as such. What has no sentence stays
     as it is: a record, a row of a table.
     """
-    return _mails(text, lambda head: _SENDER.sub("", _FIELD.sub("", head)))
+    return _mails(text, lambda head: _SENDER.sub("", _FIELD.sub("", head)), of_letters=True)
 
 
 def mail_as_read(text: str) -> str:
     """A mail as an expert reads it: its subject, the name of who writes, and what is said.
 
     Addresses, dates and the signature are what experts take for an answer that they do not find,
-    and two thirds of a short mail.
+    and two thirds of a short mail. A letter without a head keeps its signature: nothing else tells
+    who says "I".
     """
 
     def named(head: str) -> str:
         kept = _SENDER.sub(lambda sender: _ADDRESS.sub("", sender[0]), _FIELD.sub("", head))
         return kept.rstrip("\n")
 
-    return _mails(text, named)
+    return _mails(text, named, of_letters=False)
 
 
-def _mails(text: str, head_of: Callable[[str], str]) -> str:
-    """A text of one mail or several, each with another head and without its signature."""
+def _mails(text: str, head_of: Callable[[str], str], *, of_letters: bool) -> str:
+    """A text of one mail or several, each with another head and without its signature.
+
+    Args:
+        text: Any.
+        head_of: Makes the other head.
+        of_letters: Whether what has no head loses its signature, too.
+    """
     paragraphs = _PARAGRAPHS.split(text.rstrip())
     if not any(map(_says, paragraphs)):
         return text
@@ -151,10 +158,11 @@ def _mails(text: str, head_of: Callable[[str], str]) -> str:
     for at in heads:
         paragraphs[at] = head_of(paragraphs[at])
     ends = sorted({0, *heads, len(paragraphs)})
-    mails = (
-        _unsigned(paragraphs[start:end], headed=start in heads) for start, end in pairwise(ends)
-    )
-    return "\n\n".join(paragraph for mail in mails for paragraph in mail)
+    said: list[str] = []
+    for start, end in pairwise(ends):
+        mail, headed = paragraphs[start:end], start in heads
+        said += _unsigned(mail, headed=headed) if headed or of_letters else mail
+    return "\n\n".join(said)
 
 
 def _unsigned(mail: list[str], *, headed: bool) -> list[str]:
