@@ -1,4 +1,4 @@
-"""Worked examples: what a model that can be silent is shown, by the question's kind."""
+"""Worked examples, by the question's kind, and how a kind is told."""
 
 import pytest
 
@@ -30,3 +30,22 @@ def test_yes_or_no_is_shown_by_nothing_else(language):
     said = [answer_keys(one.question).of(one.answer) for one in rest]
     assert () not in said
     assert len(set(said)) == 2
+
+
+@pytest.mark.parametrize(
+    ("question", "is_one"),
+    [
+        ("La panetteria è aperta?", True),
+        ("L'ascensore è rotto?", True),
+        ("Il codice del wifi è?", False),
+        ("Il corso è a che ora?", False),
+        ("La boulangerie est ouverte ?", True),
+        ("Le cours est quand ?", False),
+        ("Les cours du samedi sont lesquels ?", False),
+        ("¿La panadería está abierta?", True),
+        ("¿La clave del wifi está dónde?", False),
+    ],
+)
+def test_who_asks_in_the_order_of_a_statement_asks_for_yes_or_no(question, is_one):
+    """As Italian does, and French and Spanish may."""
+    assert (language_of(question).kind(question) is QuestionKind.YES_OR_NO) is is_one
