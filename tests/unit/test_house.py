@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 72_825  # languages taken out of questions, mails within threads, places
+MOST_LINES = 72_875  # mails as experts read them, counts of a search that are noise alone
 MOST_FILES = 350
 LONGEST = 450
 SHARED_FILES = {"base.py"}
