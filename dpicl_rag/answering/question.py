@@ -93,7 +93,7 @@ class Question:
         return longest + self.config.max_tokens <= self.model.context_length
 
     def digest(self, passages: Sequence[str]) -> Input:
-        """Input of an expert from its unit; of mails without what only tells who sent them."""
+        """Input of an expert from its unit; of one that may be silent see `mail_as_read`."""
         read = list(map(mail_as_read, passages)) if self.silent else passages
         return self.model.digest(read, self.allowance)
 

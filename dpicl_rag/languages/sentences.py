@@ -113,7 +113,8 @@ _LONGEST = 8  # words of a line of a signature
 _LINES = 6
 _SENTENCE = re.compile(r"[.!?\u2026][\"'\u201d\u00bb)\]]*$")
 _ITEM = re.compile(r"\s*(?:[-*\u2022]|\d+[.)])\s+\S")
-_ENTRY = re.compile(rf"{_ITEM.pattern}|[^\W\d][\w .]{{0,30}}:\s*\S")
+_CONTACT = r"\S*@|www\.|[+(]?\d[\d ()/.-]{5,}$"
+_ENTRY = re.compile(rf"{_ITEM.pattern}|[^\W\d][\w .-]{{0,30}}:\s*(?!{_CONTACT})\S")
 """Of a list, or of a form."""
 
 _QUOTED = re.compile(r"^[ \t]*>|:$")
@@ -192,7 +193,7 @@ def _is_quoted(paragraph: str) -> bool:
 
 
 def _signs(paragraph: str, *, headed: bool) -> bool:
-    """True of a signature; under a head "Tel.: 05552 1" is of one, in a note "Rx: rest" is none."""
+    """True of a signature. Without a head "Rx: rest" is of none, and "Tel.: 0555 212" of one."""
     lines, entry = paragraph.splitlines(), _ITEM if headed else _ENTRY
     return len(lines) <= _LINES and all(
         len(line.split()) <= _LONGEST and not (_says(line) or entry.match(line)) for line in lines

@@ -29,6 +29,7 @@ THREAD = (
         ("It is open.\n\nCourses:\n\nDiving\nYoga", "It is open.\n\nCourses:\n\nDiving\nYoga"),
         ("It is open.\n\nCome at six.", "It is open.\n\nCome at six."),
         ("Fever since May.\n\nDiagnosis: influenza\nRx: rest", None),
+        (f"{BODY}\n\nIda Holm\nPhone: +44 (0) 5552 21\nE-mail: ida@elm.example", BODY),
         ("It is open.\n\n- Diving\n- Yoga", None),
         (f"From: Ida\n\n{BODY}\n\n1. Diving\n2. Yoga", f"\n\n{BODY}\n\n1. Diving\n2. Yoga"),
         (f"From: Ida\n\n{BODY}\n\nIda\nTel.: 05552 1", f"\n\n{BODY}"),
