@@ -354,7 +354,8 @@ def agreement_plan(epsilon: float, booked: bool, question: str | None = None) ->
     """
     agreement = "auto" if question is None else "only"
     config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, agreement=agreement)
-    search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=booked))
+    part = SHARES.search_beside_agreement if question is None else SHARES.search_before_counts
+    search = SHARES.counting(part * config.rho(booked=booked))
     if question is None:
         return answer_plan(config, DIRECT, search, booked=booked)
     keys = answer_keys(question)

@@ -147,9 +147,10 @@ class Shares:
         count: Of an answer, for each count of units whose noise is not set.
         count_rho: The most that such a count takes: noise of scale 3.5. Noise of many counts adds
             up beside 64 units.
-        search_of_proposal: Of the usual price of a search, where an answer is proposed: it is
-            confirmed by most of the units found, however many they are, so their number may be
-            known roughly. More noise would make the confirmation cost more.
+        search_before_counts: Of the usual price of a search, where an answer is proposed or whole
+            answers alone are counted: most of the units found say it, however many they are, so
+            their number may be known roughly. With more noise too few are found.
+        search_beside_agreement: The same where words are drawn if the whole answers do not agree.
         pivotal_tokens: Full-range tokens of an answer that one unit can pay for under individual
             accounting. Few tokens are news to the public model, so this is far below
             ``max_tokens``; units that would need more are scaled down, not dropped.
@@ -161,8 +162,6 @@ class Shares:
             answers. Epsilon is converted to rho at the rest of it.
         threshold_pool: The same of the delta of a budget, for all answers that it pays for.
         answers: How many answers share that pool where its owner does not say.
-        search_beside_agreement: Of the usual price of a search, where whole answers are counted: it
-            is that of a proposal, too.
         selection_delta: Of an answer's delta, for a selection that nothing adds up; the rest is for
             the search before it. Half or nine tenths need one unit more in some fifty.
         support_beside_agreement: The same of the count of support.
@@ -196,7 +195,8 @@ class Shares:
 
     count: float = 0.1
     count_rho: float = 0.04
-    search_of_proposal: float = 0.25
+    search_before_counts: float = 0.25
+    search_beside_agreement: float = 0.5
     pivotal_tokens: int = 6
     pivotal_tokens_counted: int = 4
     cheap_tokens: int = 10
@@ -204,7 +204,6 @@ class Shares:
     threshold_delta: float = 0.5
     threshold_pool: float = 0.25
     answers: int = 2500
-    search_beside_agreement: float = 0.5
     selection_delta: float = 0.75
     support_beside_agreement: float = 0.7
     agreement: float = 0.85

@@ -128,9 +128,9 @@ def planned_answer(
         keys: Of one unit, at most, where keys alone are counted and not whole sentences first.
         domain: All keys that there may be, the likelier ones first; nothing where no list has them.
     """
-    part = SHARES.search_beside_agreement
-    if config.agreement == "off":
-        part = SHARES.search_of_proposal if proposed else 1.0
+    part = SHARES.search_beside_agreement if config.agreement == "auto" else 1.0
+    if config.agreement == "only" or proposed:
+        part = SHARES.search_before_counts
     search = search.within(part * config.rho(booked=booked), config.adjacency)
     if config.only_gaussian:
         search = search.from_fine_grid()

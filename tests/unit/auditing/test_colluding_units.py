@@ -69,7 +69,7 @@ def test_so_many_colluding_units_are_heard(epsilon, booked):
     [head] = [row for row in rows if row[0] == "units that collude"]
     at = head.index(f"epsilon {epsilon}")
     config = PrivacyConfig.create(epsilon=float(epsilon), agreement="only")
-    search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=booked))
+    search = SHARES.counting(SHARES.search_before_counts * config.rho(booked=booked))
     for keys, asked in ((1, "one key"), (2, "a reason, 2 keys"), (3, "a list, 3 keys")):
         plan = answer_plan(config, DIRECT, search, 0, booked=booked, keys=keys)
         name = f"{asked}, under a ledger" if booked else asked
