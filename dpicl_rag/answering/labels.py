@@ -21,6 +21,7 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading, choices
+from dpicl_rag.languages.sentences import mail_as_read, names_a_day
 from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.methods.registry import over_documents
@@ -42,7 +43,7 @@ class LabelReading:
     """Functions that read units over labels.
 
     Attributes:
-        digest: What one expert reads, see ``gather``.
+        digest: What one expert reads, see ``gather``: of a mail what `mail_as_read` leaves.
         reading: What a reader makes of each unit first, if there is one.
         step: The rows of experts over the labels, of what they read.
     """
@@ -157,10 +158,15 @@ def label_reading(
             tuple, choices(reader, question, labels, most), partial(_said_step, labels)
         )
 
+    dated = names_a_day(" ".join((question, *labels)))
+
+    def digest(passages: Sequence[str]) -> Input:
+        return model.digest([mail_as_read(one, dated=dated) for one in passages], allowance)
+
     def step(inputs: Sequence[Input], on_progress: Progress | None) -> Step:
         return label_step(model, prompt, blank, tokens, inputs, informed, on_progress)
 
-    return LabelReading(lambda passages: model.digest(passages, allowance), None, step)
+    return LabelReading(digest, None, step)
 
 
 def _said_step(labels: Sequence[str], inputs: Sequence[Any], _: Progress | None) -> Step:

@@ -129,19 +129,29 @@ def without_sender(text: str) -> str:
     return _mails(text, lambda head: _SENDER.sub("", _FIELD.sub("", head)), of_letters=True)
 
 
-def mail_as_read(text: str) -> str:
+def mail_as_read(text: str, *, dated: bool = False) -> str:
     """A mail as an expert reads it: its subject, the name of who writes, and what is said.
 
     Addresses, dates and the signature are what experts take for an answer that they do not find,
     and two thirds of a short mail. A letter without a head keeps its signature: nothing else tells
     who says "I".
+
+    Args:
+        text: Any.
+        dated: Whether the fields of the head stay, see `names_a_day`.
     """
 
     def named(head: str) -> str:
-        kept = _SENDER.sub(lambda sender: _ADDRESS.sub("", sender[0]), _FIELD.sub("", head))
-        return kept.rstrip("\n")
+        kept = head if dated else _FIELD.sub("", head)
+        return _SENDER.sub(lambda sender: _ADDRESS.sub("", sender[0]), kept).rstrip("\n")
 
     return _mails(text, named, of_letters=False)
+
+
+def names_a_day(question: str) -> bool:
+    """True of a public question for a day or a month, which the head of a mail may tell."""
+    words = re.findall(r"[^\W\d_]+", question.casefold())
+    return any(one.is_date(word) for one in languages() for word in words)
 
 
 def _mails(text: str, head_of: Callable[[str], str], *, of_letters: bool) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpicl_rag.languages.sentences import mail_as_read, without_sender
+from dpicl_rag.languages.sentences import mail_as_read, names_a_day, without_sender
 
 BODY = "Hello,\n\nThe pool opens at 6."
 QUOTE = "On 3 May Ida wrote:\n> When?"
@@ -67,3 +67,21 @@ def test_what_a_mail_says(text, left):
 def test_what_an_expert_reads_of_a_mail(text, left):
     """Its writer stays: who says "I am in on Monday" has a name."""
     assert mail_as_read(text) == (text if left is None else left)
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("Was it written in October?", True),
+        ("Geht es um den Kurs am Mittwoch?", True),
+        ("Is it about the sauna?", False),
+        ("", False),
+    ],
+)
+def test_a_question_for_a_day(question, named):
+    assert names_a_day(question) is named
+
+
+def test_who_is_asked_for_a_day_reads_the_fields():
+    text = f"From: Ida <ida@elm.example>\nDate: 3 Oct\nSubject: A\n\n{BODY}\n\nIda\nElm Court"
+    assert mail_as_read(text, dated=True) == f"From: Ida\nDate: 3 Oct\nSubject: A\n\n{BODY}"
