@@ -48,7 +48,7 @@ class VoteReader:
         bare: Log-probability to the bare model, which reads no document, of tokens behind others.
         stop: Strings that end an answer.
         shown: Words of the answers of worked examples: who says nothing else has no vote.
-        examples: All words of worked examples: what is of them alone, and not of the document, is
+        examples: Words of worked examples, of keys: what is of them alone, not of the document, is
             no vote.
         silent: Whether an expert says so itself where its document does not tell. Else only those
             have a vote whose document has words of the question.
@@ -153,7 +153,7 @@ class _Document:
     Attributes:
         text: All of them, without who sent them.
         words: Content words.
-        signed: Content words that tell who sent it, and stand nowhere else.
+        signed: Words of keys that tell who sent it, and stand nowhere else.
         about: Whether names and numbers of the question are among all.
         keys: Of the question.
     """
@@ -170,7 +170,7 @@ class _Document:
         try:
             whole, text = "\n".join(passages), "\n".join(map(without_sender, passages))
             words = content_words(text)
-            signed = frozenset() if whole == text else content_words(whole) - words
+            signed = frozenset() if whole == text else keys.words(whole) - keys.words(text)
             return _Document(text, words, signed, keys.about(whole), keys)
         except Exception:
             return _Document("", frozenset(), frozenset(), False, keys)
@@ -193,13 +193,13 @@ class _Document:
 
     def _copied(self, key: str, examples: Set[str]) -> bool:
         """True of words of a worked example, which a document in another language may not have."""
-        words = content_words(key)
-        copied = bool(words) and words <= examples and not words <= self.words
+        words = self.keys.words(key)
+        copied = bool(words) and words <= examples and not words <= self.keys.words(self.text)
         return copied and not self.keys.by_value
 
     def _signs(self, key: str) -> bool:
         """True of words of the sender, which a document in another language does not state."""
-        words = content_words(key)
+        words = self.keys.words(key)
         return bool(words) and words <= self.signed
 
 
@@ -227,7 +227,7 @@ def vote_reader(
         bare.log_prob,
         config.stop,
         shown=content_words(question.shown),
-        examples=content_words(question.examples),
+        examples=answer_keys(text).words(question.examples),
         silent=question.silent,
     )
 
@@ -297,7 +297,8 @@ def votes_of_notes(
         notes: One a unit at most.
         passages: What the reader was given of each unit.
     """
-    keys, examples = answer_keys(question.text), content_words(question.examples)
+    keys = answer_keys(question.text)
+    examples = keys.words(question.examples)
 
     def vote(note: Sequence[str], own: Sequence[str]) -> SentenceVote | None:
         said = first_sentence(note[0]) if note else ""

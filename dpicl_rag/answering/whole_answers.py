@@ -9,6 +9,7 @@ agreement").
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -18,7 +19,7 @@ from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.ladder import KeyCounts, Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
-from dpicl_rag.answering.written_sentences import written_sentence
+from dpicl_rag.answering.written_sentences import spelled, written_sentence
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.privacy_filters import AnswerFilter
 from dpicl_rag.mechanisms.private_counts import Agreed
@@ -43,6 +44,7 @@ def whole_answer(
         plan.ladder,
         experts.spend,
         randomness,
+        spell=partial(spelled, question),
         show=partial(shown, question),
         lead=question.prompt.lead,
         sentences=config.sentences,
@@ -74,6 +76,7 @@ class WholeAnswer:
         ladder: The counts of one sentence.
         spend: Pays for them, and says which experts can.
         randomness: Where their noise comes from.
+        spell: A released key as people write it.
         show: The text of what was released, without the mark at its end.
         lead: What stands before the first sentence.
         sentences: Most sentences.
@@ -94,6 +97,7 @@ class WholeAnswer:
         spend: AnswerFilter,
         randomness: Randomness,
         *,
+        spell: Callable[[str], str],
         show: Callable[[Sequence[str]], str],
         lead: str,
         sentences: int,
@@ -107,6 +111,7 @@ class WholeAnswer:
         self._ladder = ladder
         self._spend = spend
         self._randomness = randomness
+        self._spell = spell
         self._show = show
         self._lead = lead
         self._sentences = sentences
@@ -123,7 +128,7 @@ class WholeAnswer:
             left = self._most - len(released)
             if not left:
                 return
-            found = self._count(votes(at, released, left))
+            found = [self._spelled(one) for one in self._count(votes(at, released, left))]
             if not found:
                 return
             self.agreed = self.agreed or found[0]
@@ -166,6 +171,9 @@ class WholeAnswer:
             return []
         agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
         return agreed if self._keys > 1 else agreed[:1]
+
+    def _spelled(self, agreed: Agreed) -> Agreed:
+        return replace(agreed, key=self._spell(agreed.key))
 
     def _part(self, agreed: Agreed) -> AgreedPart:
         """A key with its count; without one where a coin chose which key of a unit counts."""

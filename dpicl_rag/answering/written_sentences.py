@@ -9,12 +9,13 @@ question round.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dpicl_rag.answering.prompt_rows import greedy_answer
+from dpicl_rag.answering.prompt_rows import greedy_answer, read_public_row
 from dpicl_rag.answering.question import Question
 from dpicl_rag.errors import ContextLengthError
+from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import language_of
 from dpicl_rag.languages.prose import prose_for
@@ -40,6 +41,44 @@ def written_sentence(question: Question, keys: Sequence[str]) -> str | None:
     sentence = first_sentence(found).rstrip(" .!")
     stands = says_no_more(sentence, question.text, keys) and in_order(sentence, question.text)
     return sentence if stands else None
+
+
+def spelled(question: Question, key: str) -> str:
+    """An item with the spaces that its key lacks: those that are likeliest to the public model.
+
+    Args:
+        question: What was asked. All other keys stay as they are.
+        key: What was released. Public, as all that follows from it.
+    """
+    if not answer_keys(question.text).run_together or not key.isalpha():
+        return key
+    model, template = question.model, question.template
+    encode = model.tokenizer.encode
+    # Words have fewer tokens than what is cut elsewhere.
+    likely = sorted(_spaced(key), key=lambda item: (len(encode(item)), item))[:_SPELLINGS]
+    items = list(dict.fromkeys((key, *likely)))
+    tokens = [encode(item[:1].upper() + item[1:]) for item in items]
+    prompt, room = template.cut(model.tokenizer, question.text), max(map(len, tokens))
+    try:
+        rows = read_public_row(model, prompt, room=len(prompt.suffix) + room)
+    except ContextLengthError:
+        return key
+    rows.extend(prompt.suffix)
+    return items[int(rows.score(tokens).public.argmax())]
+
+
+_SPELLINGS = 6  # that a model compares
+_LETTERS = 2  # of a word of an item
+
+
+def _spaced(key: str) -> Iterator[str]:
+    """Letters as one word, two or three."""
+    ends = range(_LETTERS, len(key) - _LETTERS + 1)
+    yield key
+    for first in ends:
+        yield f"{key[:first]} {key[first:]}"
+        for second in range(first + _LETTERS, ends.stop):
+            yield f"{key[:first]} {key[first:second]} {key[second:]}"
 
 
 def in_order(sentence: str, question: str) -> bool:

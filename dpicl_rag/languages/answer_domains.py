@@ -14,6 +14,14 @@ from functools import cache
 from dpicl_rag.languages.languages import Language, QuestionKind
 
 _LEAP_YEAR = 2024
+_CURRENCIES = {
+    "EUR": ("€", "eur", "euro", "euros"),
+    "USD": ("$", "usd", "dollar", "dollars", "dólares", "dollari"),
+    "GBP": ("£", "gbp", "pound", "pounds"),
+    "CHF": ("chf", "franc", "francs", "franken", "francos", "franchi"),
+}
+CURRENCY_OF = {word: code for code, words in _CURRENCIES.items() for word in words}
+"""The code of each sign and name of a currency."""
 
 
 @cache

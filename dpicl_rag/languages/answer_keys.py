@@ -9,21 +9,29 @@ key is a function of the question and of one answer alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain
 
 from dpicl_rag.languages.answer_domains import (
+    CURRENCY_OF,
     answer_domain,
     day_form,
     time_form,
     weekday_form,
     yes_or_no,
 )
-from dpicl_rag.languages.content_words import has_digit, in_digits
+from dpicl_rag.languages.content_words import (
+    content_words,
+    has_digit,
+    in_digits,
+    run_together,
+    runs_of,
+)
 from dpicl_rag.languages.languages import (
     Language,
     QuestionKind,
+    is_date,
     is_function_word,
     language_of,
     languages,
@@ -55,13 +63,7 @@ _NUMBERED = re.compile(r"(?P<noun>[^\W\d_]+)\s+(?P<number>\d+[a-z]?)\b")
 _ELIDED = re.compile(r"\b(?:[Ll]|[djmnst]|qu|dell|all|nell|dall|sull)['\u2019](?=[^\W\d_]{2})")
 _CLITIC = re.compile(r"['\u2019](?:s|re|ll|ve|d|m)$")
 """The end of "it's"."""
-_CURRENCIES = {
-    "EUR": ("€", "eur", "euro", "euros"),
-    "USD": ("$", "usd", "dollar", "dollars", "dólares", "dollari"),
-    "GBP": ("£", "gbp", "pound", "pounds"),
-    "CHF": ("chf", "franc", "francs", "franken", "francos", "franchi"),
-}
-_CURRENCY_OF = {word: code for code, words in _CURRENCIES.items() for word in words}
+_LIST = QuestionKind.LIST
 _WITH_NUMBER = 2
 """Words after a number that may say what is counted: "9 working days"."""
 
@@ -79,7 +81,6 @@ _ITEM_WORDS = 3
 _JOINING = frozenset(
     "and of with for und von mit für et de du avec pour y e con para di per".split()  # noqa: SIM905
 )
-_JOINED = 2  # places from a word to the one behind what joins them
 _MUCH, _SHARED = 6, 0.3
 """Words of a question that says much, and the part of them that a document has which answers."""
 _PLURAL = re.compile(r"[^s]s$")
@@ -99,6 +100,7 @@ class AnswerKeys:
         language: Of the question.
         most: Keys that one answer has at most.
         by_value: Whether they are values of a kind, such as times, and not words of the answer.
+        run_together: Whether they lack spaces: "aqua fitness" and "aquafitness" are one item.
         domain: All keys that there may be, the likelier ones first; none without a public list.
     """
 
@@ -107,6 +109,8 @@ class AnswerKeys:
         self.kind = self.language.kind(question)
         self.most = _PARTS.get(self.kind, 1)
         self.by_value = self.kind not in _PARTS
+        # German writes one word, and which of two has a capital is not told of them in one.
+        self.run_together = self.kind is _LIST and not self.language.nouns_have_capitals
         self.domain = answer_domain(self.kind, self.language)
         self._asked = frozenset(word.casefold() for word in _WORD.findall(question))
         self._asked_stems = frozenset(map(self.language.stem, self._asked))
@@ -168,7 +172,7 @@ class AnswerKeys:
             case kind if kind in _PARTS:
                 if language_of(text) is not self.language:
                     return lambda key: True
-                stems = self._stems(document)
+                stems = self._items_in(text) if self.run_together else self._stems(text)
                 return lambda key: self._stems(key) <= stems
             case QuestionKind.NUMBER:
                 # "9 Tage" and "9 days": the currency is the same in all languages, days are not.
@@ -200,6 +204,15 @@ class AnswerKeys:
     def _stems(self, document: str) -> frozenset[str]:
         words = set(_WORD.findall(_plain(document).casefold()))
         return frozenset(map(self.language.stem, words))
+
+    def words(self, text: str) -> frozenset[str]:
+        """The words of a text that keys may consist of."""
+        return self._items_in(_plain(text)) if self.run_together else content_words(text)
+
+    def _items_in(self, text: str) -> frozenset[str]:
+        words, many = _WORD.findall(text), range(1, 1 + _ITEM_WORDS)
+        items = (words[at : at + size] for at in range(len(words)) for size in many)
+        return frozenset(self.language.stem(run_together(item)) for item in items)
 
     def _names_asked(self, question: str) -> Iterator[str]:
         for at, word in enumerate(_WORD.findall(question)):
@@ -247,7 +260,7 @@ class AnswerKeys:
         for at, word in enumerate(_WORD.findall(text)):
             folded = word.casefold()
             says = self._is_new(folded) and folded not in language.announcing
-            if not says or _is_date(folded) or has_digit(word):
+            if not says or is_date(folded) or has_digit(word):
                 continue
             # The first word has a capital anyhow.
             capital = word[:1].isupper() and (at > 0 or language.nouns_have_capitals)
@@ -269,12 +282,10 @@ class AnswerKeys:
         for part in _ITEMS.split(text):
             words = _WORD.findall(part)
             folded = [word.casefold() for word in words]
-            new = [
-                self._is_new(word) and not (_is_date(word) or has_digit(word)) for word in folded
-            ]
-            for run in list(_runs(new))[-1:]:
-                shown = words if self.language.nouns_have_capitals else folded
-                yield " ".join(shown[at] for at in run[-_ITEM_WORDS:])
+            new = [self._is_new(word) and not (is_date(word) or has_digit(word)) for word in folded]
+            for run in list(runs_of(new))[-1:]:
+                item = words[run[0] : run[-1] + 1][-_ITEM_WORDS:]
+                yield run_together(item) if self.run_together else " ".join(item)
 
     def _phrase(self, text: str) -> Iterator[str]:
         """The words that answer: names that stand together, or the last words that are news.
@@ -291,8 +302,10 @@ class AnswerKeys:
             for word, small in zip(words, folded, strict=True)
         ]
         # The first word has a capital anyhow.
-        names = [run for run in _runs(named, joining) if run[-1] > 0 and any(new[at] for at in run)]
-        for run in names[:1] or list(_runs(new, joining))[-1:]:
+        names = [
+            run for run in runs_of(named, joining) if run[-1] > 0 and any(new[at] for at in run)
+        ]
+        for run in names[:1] or list(runs_of(new, joining))[-1:]:
             shown = range(run[0], run[-1] + 1)
             yield " ".join(words[at] if joining[at] else _capital(words[at]) for at in shown)
 
@@ -335,7 +348,7 @@ class AnswerKeys:
             number = re.sub(r"[ '\u00a0]", "", found["number"]).replace(",", ".")
             number = re.sub(r"\.0+$", "", number)
             for mark in (found["before"], found["after"]):
-                if mark and (code := _CURRENCY_OF.get(mark.casefold())):
+                if mark and (code := CURRENCY_OF.get(mark.casefold())):
                     yield f"{number} {code}"
                     break
             else:
@@ -417,26 +430,8 @@ class AnswerKeys:
         return (self.language, *(one for one in languages() if one is not self.language))
 
 
-def _runs(counted: Sequence[bool], joining: Sequence[bool] = ()) -> Iterator[list[int]]:
-    """Places that count and stand together, or with one between that joins them."""
-    run: list[int] = []
-    for at in (at for at, one in enumerate(counted) if one):
-        joined = joining and run and at - run[-1] == _JOINED and joining[at - 1]
-        if run and at - run[-1] > 1 and not joined:
-            yield run
-            run = []
-        run.append(at)
-    if run:
-        yield run
-
-
 def _capital(word: str) -> str:
     return word[:1].upper() + word[1:]
-
-
-def _is_date(folded: str) -> bool:
-    """True of a weekday or month, also where a document in another language has it."""
-    return any(one.is_date(folded) for one in languages())
 
 
 def _plain(text: str) -> str:

@@ -7,6 +7,7 @@ count as content, and words are compared as they are written.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from dpicl_rag.normal_forms import normal_form
 
@@ -24,6 +25,27 @@ def in_digits(text: str, language: str) -> str:
     from text_to_num import alpha2digit
 
     return "".join(alpha2digit(piece, language) for piece in _PIECE.findall(text))
+
+
+_JOINED = 2  # places from a word to the one behind what joins them
+
+
+def runs_of(counted: Sequence[bool], joining: Sequence[bool] = ()) -> Iterator[list[int]]:
+    """Places that count and stand together, or with one between that joins them."""
+    run: list[int] = []
+    for at in (at for at, one in enumerate(counted) if one):
+        joined = joining and run and at - run[-1] == _JOINED and joining[at - 1]
+        if run and at - run[-1] > 1 and not joined:
+            yield run
+            run = []
+        run.append(at)
+    if run:
+        yield run
+
+
+def run_together(words: Sequence[str]) -> str:
+    """Words in small letters as one, without hyphens and apostrophes."""
+    return re.sub(r"\W", "", "".join(words).casefold())
 
 
 _WORD = re.compile(r"\w{1,99}")  # a stemmer goes through a longer one many times

@@ -305,6 +305,11 @@ def _languages_and_countries(code: str) -> frozenset[str]:
     )
 
 
+def is_date(word: str) -> bool:
+    """True of a weekday or month of any language, in small letters."""
+    return any(one.is_date(word) for one in languages())
+
+
 def is_function_word(word: str) -> bool:
     """True of a word in small letters that says nothing in some language."""
     return any(word in one.function_words for one in languages())

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from dpicl_rag.languages.languages import is_function_word, language_of, languages
+from dpicl_rag.languages.languages import is_date, is_function_word, language_of, languages
 
 _MARK = re.compile(r"[.!?\u3002\uff01\uff1f](?=[\s\"')\]]|$)|\n")
 """A sentence ends before white space, so that "3.5" and "e.g.that" go on."""
@@ -150,8 +150,7 @@ def mail_as_read(text: str, *, dated: bool = False) -> str:
 
 def names_a_day(question: str) -> bool:
     """True of a public question for a day or a month, which the head of a mail may tell."""
-    words = re.findall(r"[^\W\d_]+", question.casefold())
-    return any(one.is_date(word) for one in languages() for word in words)
+    return any(map(is_date, re.findall(r"[^\W\d_]+", question.casefold())))
 
 
 def _mails(text: str, head_of: Callable[[str], str], *, of_letters: bool) -> str:

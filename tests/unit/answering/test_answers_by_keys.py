@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from dpicl_rag import AnswerMemory, PrivateContextLLM, Rehearsal
-from dpicl_rag.answering import private_run
+from dpicl_rag.answering import private_run, whole_answers
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.sentence_votes import VoteReader
 from dpicl_rag.answering.written_sentences import in_order, says_no_more
@@ -94,6 +94,15 @@ def test_all_parts_that_enough_say_are_the_answer(monkeypatch):
     # A coin has chosen which item of a unit counts, where each may have several.
     assert found.parts == (("other", None), ("refund", None))
     assert "was not counted" in found.text
+
+
+def test_items_are_shown_with_their_spaces(monkeypatch):
+    monkeypatch.setattr(TruncatedGeometric, "draw", lambda *_: 0)
+    monkeypatch.setattr(
+        whole_answers, "spelled", lambda question, key: f"{key[:2]} {key[2:]} of {question.text}"
+    )
+    found = llm(epsilon=8.0).answer(LIST, documents(*["refund"] * 20))
+    assert found.parts == ((f"re fund of {LIST}", None),)
 
 
 def test_items_are_told_with_the_counts_that_passed_the_threshold(monkeypatch, tmp_path):

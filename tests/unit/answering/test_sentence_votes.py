@@ -9,6 +9,7 @@ from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.sentence_votes import VoteReader, naming, vote_reader, votes_of_notes
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.sentence_end import Continuation
+from dpicl_rag.languages.answer_keys import answer_keys
 
 END = 0
 
@@ -205,19 +206,20 @@ def test_a_vote_is_a_function_of_its_own_unit():
     [
         ("Die Kurse sind Yoga und Töpfern.", ["pottery"]),
         ("The courses are pottery and yoga.", ["pottery"]),
-        ("Die Kurse: Töpfern, Piano Stool.", ["piano stool", "pottery"]),
+        ("Die Kurse: Töpfern, Piano Stool.", ["pianostool", "pottery"]),
         ("Die Kurse: Töpfern, Piano.", ["pottery"]),
     ],
 )
 def test_a_thing_of_a_worked_example_is_no_vote(document, keys):
     """A model listed one that no document names; those in other languages were believed."""
+    question = "Which courses are there?"
     made = VoteReader(
         Letters(),
-        "Which courses are there?",
+        question,
         [[document]],
         canonical_form,
         lambda before, tokens: 0.0,
-        examples=frozenset({"piano", "stool"}),
+        examples=answer_keys(question).words("Piano stool"),
         silent=True,
     )
     [found] = made.votes((), [said("Piano Stool and Pottery.")])

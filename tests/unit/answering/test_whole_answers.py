@@ -139,6 +139,7 @@ def one_sentence(ladder, spend):
         ladder,
         spend,
         Randomness(),
+        spell=str,
         show=str,
         lead="",
         sentences=1,

@@ -243,8 +243,9 @@ def test_words_that_announce_a_reason_are_none(question, answer, keys):
     [
         (
             "Saturday is the day of aqua gymnastics and baby swimming.",
-            "aqua gymnastics, baby swimming",
+            "aquagymnastics, babyswimming",
         ),
+        ("Aquafitness, aqua-fitness and aqua fitness.", "aquafitness"),
         ("Our Saturday programme has diving.", "diving"),
         ("On Saturdays there is yoga or chess, at 9:30.", "yoga, chess"),
         ("The courses are on Saturdays.", ""),
@@ -254,6 +255,15 @@ def test_items_of_a_list_stay_whole(answer, items):
     courses = AnswerKeys("Which courses are there on Saturdays?")
     assert ", ".join(courses.of(answer)) == items
     assert all(map(courses.states(answer), courses.of(answer)))
+
+
+def test_a_document_may_write_an_item_in_one_word_or_in_several():
+    states = AnswerKeys("Which courses are there on Saturdays?").states
+    assert states("We come for aqua fitness and diving.")("aquafitness")
+    assert states("Aqua-fitness is full.")("aquafitness")
+    assert not states("We come for aqua gymnastics and fitness.")("aquafitness")
+    german = AnswerKeys("Welche Kurse gibt es am Samstag?")
+    assert german.of("Aquafitness und freies Schwimmen.") == ("Aquafitness", "freies Schwimmen")
 
 
 @pytest.mark.parametrize(
