@@ -109,12 +109,13 @@ def says_no_more(sentence: str, question: str, keys: Sequence[str]) -> bool:
 
 
 def counts_in_words(parts: Sequence[AgreedPart], question: str) -> str:
-    """A fixed sentence of the counts that were released with parts; empty without parts."""
+    """Fixed sentences: counts that were released with parts, and what is missing; empty of none."""
+    if not parts:
+        return ""
     prose = prose_for(question)
     counts = [(part.text, part.estimate) for part in parts if part.estimate is not None]
-    if counts:
-        return prose.counts("named", counts)
-    return prose.sentence("uncounted") if parts else ""
+    told = prose.counts("named", counts) if counts else prose.sentence("uncounted")
+    return f"{told} {prose.sentence('rare')}"
 
 
 def with_counts(answer: PrivateAnswer, question: str) -> PrivateAnswer:

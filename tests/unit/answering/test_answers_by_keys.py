@@ -93,7 +93,7 @@ def test_all_parts_that_enough_say_are_the_answer(monkeypatch):
     assert found.by == "agreement"
     # A coin has chosen which item of a unit counts, where each may have several.
     assert found.parts == (("other", None), ("refund", None))
-    assert "was not counted" in found.text
+    assert found.text.endswith("was not counted. What few documents name is missing.")
 
 
 def test_items_are_shown_with_their_spaces(monkeypatch):
@@ -125,7 +125,7 @@ def test_items_are_told_with_the_counts_that_passed_the_threshold(monkeypatch, t
     assert found.parts[1].estimate == Estimate(72, 72 - within, 72 + within)
     assert found.text.endswith(
         f" About 92 documents ({92 - within} to {92 + within}) name other; "
-        f"72 ({72 - within} to {72 + within}) name refund."
+        f"72 ({72 - within} to {72 + within}) name refund. What few documents name is missing."
     )
     assert found.public_numbers()["parts"][0]["count"]["units"] == 92
     # A question for one thing has one answer.
