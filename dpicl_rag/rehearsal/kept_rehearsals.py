@@ -23,8 +23,7 @@ from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.rehearsal.labelling import Labelling, labelling_version, rehearse_labelling
-from dpicl_rag.rehearsal.rehearsal_items import items_version
-from dpicl_rag.rehearsal.rehearsing import Rehearsal, rehearse
+from dpicl_rag.rehearsal.rehearsing import Rehearsal, rehearsal_version, rehearse
 from dpicl_rag.rehearsal.yes_or_no import YesOrNo, rehearse_yes_or_no, yes_or_no_version
 
 _known: dict[Path, Any] = {}
@@ -85,7 +84,9 @@ class _Kept(Generic[T]):
         return None
 
 
-ANSWERS = _Kept(Rehearsal, "default_model.json", items_version, rehearse, lambda found: found.told)
+ANSWERS = _Kept(
+    Rehearsal, "default_model.json", rehearsal_version, rehearse, lambda found: found.told
+)
 YES_OR_NO = _Kept(YesOrNo, "default_yes_or_no.json", yes_or_no_version, rehearse_yes_or_no)
 LABELLING = _Kept(Labelling, "default_labelling.json", labelling_version, rehearse_labelling)
 

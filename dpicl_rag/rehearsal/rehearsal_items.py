@@ -46,13 +46,6 @@ def rehearsal_items() -> tuple[RehearsalItem, ...]:
     return tuple(_items())
 
 
-@cache
-def items_version() -> str:
-    """Hash of all public text that a rehearsal depends on."""
-    parts = (_bytes("rehearsal"), _read("dpicl_rag.languages", "worked_examples.toml"))
-    return _hash(b"\0".join(parts))
-
-
 def _items() -> Iterator[RehearsalItem]:
     for language, own in _whole("rehearsal").items():
         documents = {name: text.strip() for name, text in own["documents"].items()}
@@ -153,8 +146,4 @@ def _whole(name: str) -> dict[str, Any]:
 
 
 def _bytes(name: str) -> bytes:
-    return _read("dpicl_rag.rehearsal", f"{name}.toml")
-
-
-def _read(package: str, name: str) -> bytes:
-    return files(package).joinpath(name).read_bytes()
+    return files("dpicl_rag.rehearsal").joinpath(f"{name}.toml").read_bytes()

@@ -5,12 +5,13 @@ It answers as experts do, each from its document alone.
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import Context
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import TypeVar
 
@@ -146,6 +147,14 @@ def _rehearse(model: LanguageModel, on_progress: Progress | None) -> Rehearsal:
         return found
     by_default |= _answers(model, told[_FIRST:], lambda _: usual, advance)
     return _counted(silently, by_default)
+
+
+@cache
+def rehearsal_version() -> str:
+    """Hash of all that is read in a rehearsal, as the code makes it, and of what is right."""
+    usual = PromptTemplate()
+    read = [(_as_read(item), usual.silent_for(item.question)) for item in rehearsal_items()]
+    return hashlib.sha256(f"{usual!r} {read!r}".encode()).hexdigest()
 
 
 def _as_read(item: RehearsalItem) -> RehearsalItem:

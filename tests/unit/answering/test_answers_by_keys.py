@@ -40,11 +40,17 @@ def llm(**settings):
     return PrivateContextLLM(model, max_tokens=8, **settings)
 
 
+MAIL = "Subject: A\nFrom: Ida <ida@elm.example>\n\nHello.\n\nsays {0}\n\nIda\nElm court"
+
+
 @pytest.mark.parametrize("word", ["refund", "other", "refundx"])
-@pytest.mark.parametrize("question", [LIST, "What is it?"])
-def test_a_unit_moves_its_own_keys_by_one_and_pays_for_them(counted, word, question):
+@pytest.mark.parametrize(
+    ("question", "written"), [(LIST, "says {0}"), ("What is it?", "says {0}"), (LIST, MAIL)]
+)
+def test_a_unit_moves_its_own_keys_by_one_and_pays_for_them(counted, word, question, written):
+    """Of a mail it says what is above the signature."""
     corpus = documents(*["refund"] * 5, "other", "third")
-    llm().answer(question, [*corpus, Document(f"says {word}", "new")])
+    llm().answer(question, [*corpus, Document(written.format(word), "new")])
     (with_it,) = counted
     counted.clear()
     llm().answer(question, corpus)

@@ -1,7 +1,7 @@
 """The default model's rehearsal comes with the package, and is just what it does.
 
-``python -m tests.unit.rehearsal.test_packaged_rehearsal`` records it anew, where the items or the
-worked examples have changed.
+``python -m tests.unit.rehearsal.test_packaged_rehearsal`` records it anew, where the items, the
+worked examples or what is read of them have changed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import torch
 from dpicl_rag.language_models import defaults
 from dpicl_rag.rehearsal import kept_rehearsals, rehearsal_of
 from dpicl_rag.rehearsal.kept_rehearsals import ANSWERS
-from dpicl_rag.rehearsal.rehearsal_items import items_version
-from dpicl_rag.rehearsal.rehearsing import rehearse
+from dpicl_rag.rehearsal.rehearsing import rehearsal_version, rehearse
 from tests.support.rehearsed_model import RehearsedModel, knowing
 
 
 def test_it_is_of_these_items():
-    assert ANSWERS.packaged[0] == items_version(), __doc__
+    assert ANSWERS.packaged[0] == rehearsal_version(), __doc__
 
 
 def test_the_default_model_is_a_toy_and_nobody_waits_for_that(monkeypatch):
@@ -52,6 +51,6 @@ def test_in_16_bits_it_is_a_toy_too():
 
 
 if __name__ == "__main__":
-    found = {items_version(): asdict(rehearse(defaults.default_model("float32")))}
+    found = {rehearsal_version(): asdict(rehearse(defaults.default_model("float32")))}
     file = Path(kept_rehearsals.__file__).with_name("default_model.json")
     file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")

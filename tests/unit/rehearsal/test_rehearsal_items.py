@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dpicl_rag import PromptTemplate
 from dpicl_rag.languages.languages import QuestionKind, language_of
-from dpicl_rag.rehearsal import rehearsal_items as items_module
-from dpicl_rag.rehearsal.rehearsal_items import items_version, rehearsal_items
+from dpicl_rag.rehearsal import rehearsing
+from dpicl_rag.rehearsal.rehearsal_items import rehearsal_items
+from dpicl_rag.rehearsal.rehearsing import rehearsal_version
 
 ROOT = Path(__file__).parents[3]
 ITEMS = rehearsal_items()
@@ -82,14 +84,15 @@ def test_no_document_is_of_a_benchmark_or_a_worked_example():
     assert own & found == set()
 
 
-def test_the_version_follows_from_items_and_worked_examples(monkeypatch):
-    read = items_module._read
-    versions = {items_version()}
-    for changed in ("rehearsal.toml", "worked_examples.toml"):
-        monkeypatch.setattr(
-            items_module,
-            "_read",
-            lambda package, name, changed=changed: read(package, name) + b" " * (name == changed),
-        )
-        versions.add(items_version.__wrapped__())
-    assert len(versions) == 3
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("rehearsal_items", lambda: ITEMS[1:]),
+        ("mail_as_read", lambda text: text[1:]),
+        ("PromptTemplate", lambda: PromptTemplate(system="Be brief.")),
+    ],
+)
+def test_the_version_follows_from_items_and_from_what_is_read_of_them(monkeypatch, name, other):
+    version = rehearsal_version()
+    monkeypatch.setattr(rehearsing, name, other)
+    assert rehearsal_version.__wrapped__() != version
