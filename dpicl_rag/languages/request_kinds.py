@@ -30,7 +30,17 @@ _LONGEST = 1000  # characters: a longer text brings more than a question
 _LABEL_WORDS = 6
 _APOSTROPHES = re.compile(r"[\u2019'\u02bc`\u00b4]")
 _WORD = re.compile(r"[^\s'\u2019]+['\u2019](?=\w)|\S+")
-_UNITS_THAT = re.compile(r"((?:[\w-]+ )?[\w-]+s|people|staff) ((?!who\b|that\b).+)", re.IGNORECASE)
+_UNITS_THAT = re.compile(
+    r"((?:[\w-]+ )??[\w-]+s|people|staff) (?:who |that )?(\S+) (\S.*)", re.IGNORECASE
+)
+_FIRST = {"are": "Is", "is": "Is", "were": "Was", "was": "Was", "do": "Does", "had": "Had"}
+_FIRST |= {word: word.capitalize() for word in ("can", "could", "will", "would", "should", "must")}
+"""What stands first in a question for one, by what stands behind several."""
+
+_PAST = frozenset(
+    "bought broke came felt fell found gave got kept left lost made paid said saw "  # noqa: SIM905
+    "sent thought told took went wrote".split()
+)
 _ENDS = ' \t\n?!.,;:\u00bf\u00a1"\u00ab\u00bb\u201c\u201d\u201e()'
 
 
@@ -90,9 +100,10 @@ def _likeliest_first(question: str) -> list[Language]:
 def unit_question(question: str) -> str:
     """The question of a count, as each unit answers it with yes or no.
 
-    "How many mails are about the lift?" becomes "Is this one of the mails that are about the
-    lift?", or what needs no grammar: "Is this one of them: ...?". A model that reads "how many"
-    says no.
+    "How many mails are about the lift?" becomes "Is it about the lift?", and "How many tenants
+    complain about it?" "Does the tenant complain about it?"; or what needs less grammar: "Is this
+    one of the tenants that ...?", "Is this one of them: ...?". A model that reads "how many" says
+    no; to the last two public documents do not say no as clearly.
 
     Args:
         question: Public.
@@ -106,10 +117,22 @@ def unit_question(question: str) -> str:
     if asked is None:
         return question
     rest = said[asked.end() :].strip()
-    many = language.code == "en" and "many" in asked[0].casefold()
-    if many and (units := _UNITS_THAT.match(rest)):
-        return f"Is this one of the {units[1]} that {units[2]}?"
+    if language.code == "en" and (found := _UNITS_THAT.match(rest)):
+        units, verb, behind = found.groups()
+        if one := rules.one_of_them(units.casefold()):
+            return _of_one(one, verb, behind) or f"Is this one of the {units} that {verb} {behind}?"
     return rules.one_of.format(rest)
+
+
+def _of_one(one: str, verb: str, behind: str) -> str | None:
+    """What asks one in English what several are said to do; None of verbs that are not known."""
+    word = verb.casefold()
+    if word in _FIRST:
+        return f"{_FIRST[word]} {one} {behind}?"
+    if word.endswith("ed") or (word == "have" and behind.partition(" ")[0].endswith("ed")):
+        return f"Has {one} {behind}?" if word == "have" else f"Has {one} {verb} {behind}?"
+    known = word.isalpha() and word not in _PAST and not word.endswith("ing")
+    return f"Does {one} {verb} {behind}?" if known else None
 
 
 def one_person_reply(question: str) -> str:
@@ -220,6 +243,7 @@ class _Rules:
     _found: dict[str, re.Pattern[str]]
     _said: re.Pattern[str]
     _units: re.Pattern[str]
+    _documents: re.Pattern[str]
 
     def finds(self, name: str, text: str) -> bool:
         """Whether a rule of this name holds for a folded text."""
@@ -228,6 +252,15 @@ class _Rules:
     def counts(self, text: str) -> bool:
         """Whether a folded text asks how many units say something."""
         return self.finds("count", text) and not self.finds("not_count", text)
+
+    def one_of_them(self, units: str) -> str:
+        """In English what one of some units is called: "it", "the tenant"; else nothing."""
+        if self._documents.fullmatch(units):
+            return "it"
+        if units in ("people", "staff"):
+            return "the person"
+        persons = self._units.fullmatch(units.split()[-1]) and units.endswith("s")
+        return f"the {units.removesuffix('s')}" if persons else ""
 
     def is_said(self, word: str) -> bool:
         """True of a verb in small letters for what units say."""
@@ -282,4 +315,5 @@ def _rules(code: str) -> _Rules:
         _found={name: rule(name, patterns) for name, patterns in data["asks"].items()},
         _said=re.compile(f"{words['says']}|{words['said']}"),
         _units=re.compile(units.replace("\u00df", "ss")),
+        _documents=re.compile(words["documents"]),
     )

@@ -60,14 +60,18 @@ def test_labels_are_those_that_the_question_names(question, labels):
 @pytest.mark.parametrize(
     ("question", "each"),
     [
-        (
-            "How many tenants complain about the lift?",
-            "Is this one of the tenants that complain about the lift?",
-        ),
-        (
-            "What share of the mails is about parking?",
-            "Is this one of them: mails is about parking?",
-        ),
+        ("How many mails are about the lift?", "Is it about the lift?"),
+        ("What share of the mails is about parking?", "Is it about parking?"),
+        ("How many threads mention a price?", "Does it mention a price?"),
+        ("How many tenants complain about it?", "Does the tenant complain about it?"),
+        ("How many customers who want a refund?", "Does the customer want a refund?"),
+        ("How many people have complained about it?", "Has the person complained about it?"),
+        ("How many elderly patients have a cough?", "Does the elderly patient have a cough?"),
+        ("How many tenants reported mould?", "Has the tenant reported mould?"),
+        ("How many mails were written in German?", "Was it written in German?"),
+        ("How many patients do not smoke at all?", "Does the patient not smoke at all?"),
+        ("How many tenants wrote about it?", "Is this one of the tenants that wrote about it?"),
+        ("How many long mails are about it?", "Is the long mail about it?"),
         (
             "Wie viele Mieter klagen über den Aufzug?",
             "Gehört dies dazu: Mieter klagen über den Aufzug?",
