@@ -50,7 +50,8 @@ def spelled(question: Question, key: str) -> str:
         question: What was asked. All other keys stay as they are.
         key: What was released. Public, as all that follows from it.
     """
-    if not answer_keys(question.text).run_together or not key.isalpha():
+    together = answer_keys(question.text).run_together
+    if not together or not key.isalpha() or len(key) > _LONGEST:
         return key
     model, template = question.model, question.template
     encode = model.tokenizer.encode
@@ -69,6 +70,7 @@ def spelled(question: Question, key: str) -> str:
 
 _SPELLINGS = 6  # that a model compares
 _LETTERS = 2  # of a word of an item
+_LONGEST = 48  # letters of an item; the number of its spellings is about half their square
 
 
 def _spaced(key: str) -> Iterator[str]:

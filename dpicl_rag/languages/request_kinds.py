@@ -37,9 +37,10 @@ _FIRST = {"are": "Is", "is": "Is", "were": "Was", "was": "Was", "do": "Does", "h
 _FIRST |= {word: word.capitalize() for word in ("can", "could", "will", "would", "should", "must")}
 """What stands first in a question for one, by what stands behind several."""
 
+_ED = re.compile(r"(?<!e)ed$")  # not "need"
 _PAST = frozenset(
     "bought broke came felt fell found gave got kept left lost made paid said saw "  # noqa: SIM905
-    "sent thought told took went wrote".split()
+    "sent thought told took went written wrote".split()
 )
 _ENDS = ' \t\n?!.,;:\u00bf\u00a1"\u00ab\u00bb\u201c\u201d\u201e()'
 
@@ -119,7 +120,8 @@ def unit_question(question: str) -> str:
     rest = said[asked.end() :].strip()
     if language.code == "en" and (found := _UNITS_THAT.match(rest)):
         units, verb, behind = found.groups()
-        if one := rules.one_of_them(units.casefold()):
+        one = rules.one_of_them(units.casefold())
+        if one and not language.leads_on(verb.casefold()):
             return _of_one(one, verb, behind) or f"Is this one of the {units} that {verb} {behind}?"
     return rules.one_of.format(rest)
 
@@ -129,8 +131,10 @@ def _of_one(one: str, verb: str, behind: str) -> str | None:
     word = verb.casefold()
     if word in _FIRST:
         return f"{_FIRST[word]} {one} {behind}?"
-    if word.endswith("ed") or (word == "have" and behind.partition(" ")[0].endswith("ed")):
-        return f"Has {one} {behind}?" if word == "have" else f"Has {one} {verb} {behind}?"
+    if word == "have" and _ED.search(behind.partition(" ")[0]):
+        return f"Has {one} {behind}?"
+    if _ED.search(word):
+        return f"Has {one} {verb} {behind}?"
     known = word.isalpha() and word not in _PAST and not word.endswith("ing")
     return f"Does {one} {verb} {behind}?" if known else None
 

@@ -68,6 +68,12 @@ def test_labels_are_those_that_the_question_names(question, labels):
         ("How many people have complained about it?", "Has the person complained about it?"),
         ("How many elderly patients have a cough?", "Does the elderly patient have a cough?"),
         ("How many tenants reported mould?", "Has the tenant reported mould?"),
+        ("How many tenants need a repair?", "Does the tenant need a repair?"),
+        ("How many mails have an attachment?", "Does it have an attachment?"),
+        (
+            "How many mails in German mention it?",
+            "Is this one of them: mails in German mention it?",
+        ),
         ("How many mails were written in German?", "Was it written in German?"),
         ("How many patients do not smoke at all?", "Does the patient not smoke at all?"),
         ("How many tenants wrote about it?", "Is this one of the tenants that wrote about it?"),
