@@ -73,6 +73,7 @@ def key_odds(
             plan.ladder,
             spend,
             randomness,
+            spell=str,
             show=", ".join,
             lead="",
             sentences=1,

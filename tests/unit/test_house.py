@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 72_875  # mails as experts read them, counts of a search that are noise alone
+MOST_LINES = 73_006  # items in one word and their spaces, what a count reads of a mail
 MOST_FILES = 350
 LONGEST = 450
 SHARED_FILES = {"base.py"}

@@ -207,7 +207,7 @@ def test_a_unit_budget_below_the_private_threshold_is_one_public_line(cli, mail)
     assert cli("budget", "set", *words).exit_code == 0
     shown = cli("ask", "What is the code?", "--corpus", mail, "--units", "2")
     assert shown.exit_code == 1
-    assert shown.stderr.startswith("error: the search costs a unit rho 0.04")
+    assert shown.stderr.startswith("error: the search costs a unit rho 0.03")
     assert "0.01" in shown.stderr
 
 
