@@ -73,7 +73,7 @@ def key_odds(
             plan.ladder,
             spend,
             randomness,
-            spell=str,
+            spell=list,
             show=", ".join,
             lead="",
             sentences=1,

@@ -170,7 +170,8 @@ class _Document:
         try:
             whole, text = "\n".join(passages), "\n".join(map(without_sender, passages))
             words = content_words(text)
-            signed = frozenset() if whole == text else keys.words(whole) - keys.words(text)
+            said = keys.words(text) if keys.run_together else words
+            signed = frozenset() if whole == text else keys.words(whole) - said
             return _Document(text, words, signed, keys.about(whole), keys)
         except Exception:
             return _Document("", frozenset(), frozenset(), False, keys)

@@ -76,7 +76,7 @@ class WholeAnswer:
         ladder: The counts of one sentence.
         spend: Pays for them, and says which experts can.
         randomness: Where their noise comes from.
-        spell: A released key as people write it.
+        spell: Released keys as people write them.
         show: The text of what was released, without the mark at its end.
         lead: What stands before the first sentence.
         sentences: Most sentences.
@@ -97,7 +97,7 @@ class WholeAnswer:
         spend: AnswerFilter,
         randomness: Randomness,
         *,
-        spell: Callable[[str], str],
+        spell: Callable[[Sequence[str]], Sequence[str]],
         show: Callable[[Sequence[str]], str],
         lead: str,
         sentences: int,
@@ -128,9 +128,11 @@ class WholeAnswer:
             left = self._most - len(released)
             if not left:
                 return
-            found = [self._spelled(one) for one in self._count(votes(at, released, left))]
+            found = self._count(votes(at, released, left))
             if not found:
                 return
+            names = self._spell([one.key for one in found])
+            found = [replace(one, key=name) for one, name in zip(found, names, strict=True)]
             self.agreed = self.agreed or found[0]
             if self._keys > 1:
                 self.parts += map(self._part, found)
@@ -171,9 +173,6 @@ class WholeAnswer:
             return []
         agreed = step.draw(self._paid(step.rho, held, step.delta), self._randomness)
         return agreed if self._keys > 1 else agreed[:1]
-
-    def _spelled(self, agreed: Agreed) -> Agreed:
-        return replace(agreed, key=self._spell(agreed.key))
 
     def _part(self, agreed: Agreed) -> AgreedPart:
         """A key with its count; without one where a coin chose which key of a unit counts."""

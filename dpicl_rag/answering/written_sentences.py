@@ -15,6 +15,7 @@ from dataclasses import replace
 from dpicl_rag.answering.prompt_rows import greedy_answer, read_public_row
 from dpicl_rag.answering.question import Question
 from dpicl_rag.errors import ContextLengthError
+from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import language_of
@@ -43,34 +44,41 @@ def written_sentence(question: Question, keys: Sequence[str]) -> str | None:
     return sentence if stands else None
 
 
-def spelled(question: Question, key: str) -> str:
-    """An item with the spaces that its key lacks: those that are likeliest to the public model.
+def spelled(question: Question, keys: Sequence[str]) -> list[str]:
+    """Items with the spaces that their keys lack: those that are likeliest to the public model.
 
     Args:
         question: What was asked. All other keys stay as they are.
-        key: What was released. Public, as all that follows from it.
+        keys: What was released. Public, as all that follows from it.
     """
-    together = answer_keys(question.text).run_together
-    if not together or not key.isalpha() or len(key) > _LONGEST:
-        return key
-    model, template = question.model, question.template
-    encode = model.tokenizer.encode
-    # Words have fewer tokens than what is cut elsewhere.
-    likely = sorted(_spaced(key), key=lambda item: (len(encode(item)), item))[:_SPELLINGS]
-    items = list(dict.fromkeys((key, *likely)))
-    tokens = [encode(item[:1].upper() + item[1:]) for item in items]
-    prompt, room = template.cut(model.tokenizer, question.text), max(map(len, tokens))
+    if not keys or not answer_keys(question.text).run_together:
+        return list(keys)
+    tokenizer = question.model.tokenizer
+    prompt, each = question.template.cut(tokenizer, question.text), _spellings(keys, tokenizer)
+    longest = max(len(tokens) for one in each for tokens in one.values())
     try:
-        rows = read_public_row(model, prompt, room=len(prompt.suffix) + room)
+        rows = read_public_row(question.model, prompt, room=len(prompt.suffix) + longest)
     except ContextLengthError:
-        return key
+        return list(keys)
     rows.extend(prompt.suffix)
-    return items[int(rows.score(tokens).public.argmax())]
+    return [[*one][int(rows.score([*one.values()]).public.argmax())] for one in each]
 
 
 _SPELLINGS = 6  # that a model compares
 _LETTERS = 2  # of a word of an item
 _LONGEST = 48  # letters of an item; the number of its spellings is about half their square
+
+
+def _spellings(keys: Sequence[str], tokenizer: Tokenizer) -> list[dict[str, list[int]]]:
+    """Of each key itself and a few ways to write it the tokens that begin an answer."""
+    found = []
+    for key in keys:
+        spaced = _spaced(key) if key.isalpha() and len(key) <= _LONGEST else ()
+        # Words have fewer tokens than what is cut elsewhere.
+        likely = sorted(spaced, key=lambda item: (len(tokenizer.encode(item)), item))
+        items = dict.fromkeys((key, *likely[:_SPELLINGS]))
+        found.append({item: tokenizer.encode(item[:1].upper() + item[1:]) for item in items})
+    return found
 
 
 def _spaced(key: str) -> Iterator[str]:

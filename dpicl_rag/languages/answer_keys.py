@@ -63,7 +63,6 @@ _NUMBERED = re.compile(r"(?P<noun>[^\W\d_]+)\s+(?P<number>\d+[a-z]?)\b")
 _ELIDED = re.compile(r"\b(?:[Ll]|[djmnst]|qu|dell|all|nell|dall|sull)['\u2019](?=[^\W\d_]{2})")
 _CLITIC = re.compile(r"['\u2019](?:s|re|ll|ve|d|m)$")
 """The end of "it's"."""
-_LIST = QuestionKind.LIST
 _WITH_NUMBER = 2
 """Words after a number that may say what is counted: "9 working days"."""
 
@@ -110,7 +109,8 @@ class AnswerKeys:
         self.most = _PARTS.get(self.kind, 1)
         self.by_value = self.kind not in _PARTS
         # German writes one word, and which of two has a capital is not told of them in one.
-        self.run_together = self.kind is _LIST and not self.language.nouns_have_capitals
+        lists = self.kind is QuestionKind.LIST
+        self.run_together = lists and not self.language.nouns_have_capitals
         self.domain = answer_domain(self.kind, self.language)
         self._asked = frozenset(word.casefold() for word in _WORD.findall(question))
         self._asked_stems = frozenset(map(self.language.stem, self._asked))
@@ -172,7 +172,7 @@ class AnswerKeys:
             case kind if kind in _PARTS:
                 if language_of(text) is not self.language:
                     return lambda key: True
-                stems = self._items_in(text) if self.run_together else self._stems(text)
+                stems = self.words(document) if self.run_together else self._stems(document)
                 return lambda key: self._stems(key) <= stems
             case QuestionKind.NUMBER:
                 # "9 Tage" and "9 days": the currency is the same in all languages, days are not.
@@ -206,13 +206,12 @@ class AnswerKeys:
         return frozenset(map(self.language.stem, words))
 
     def words(self, text: str) -> frozenset[str]:
-        """The words of a text that keys may consist of."""
-        return self._items_in(_plain(text)) if self.run_together else content_words(text)
-
-    def _items_in(self, text: str) -> frozenset[str]:
-        words, many = _WORD.findall(text), range(1, 1 + _ITEM_WORDS)
+        """The words of a text that keys may consist of; of items all that may be one."""
+        if not self.run_together:
+            return content_words(text)
+        words, many = _WORD.findall(_plain(text)), range(1, 1 + _ITEM_WORDS)
         items = (words[at : at + size] for at in range(len(words)) for size in many)
-        return frozenset(self.language.stem(run_together(item)) for item in items)
+        return frozenset(map(self.language.stem, set(map(run_together, items))))
 
     def _names_asked(self, question: str) -> Iterator[str]:
         for at, word in enumerate(_WORD.findall(question)):
@@ -302,9 +301,7 @@ class AnswerKeys:
             for word, small in zip(words, folded, strict=True)
         ]
         # The first word has a capital anyhow.
-        names = [
-            run for run in runs_of(named, joining) if run[-1] > 0 and any(new[at] for at in run)
-        ]
+        names = [run for run in runs_of(named, joining) if run[-1] and any(new[at] for at in run)]
         for run in names[:1] or list(runs_of(new, joining))[-1:]:
             shown = range(run[0], run[-1] + 1)
             yield " ".join(words[at] if joining[at] else _capital(words[at]) for at in shown)

@@ -134,11 +134,7 @@ def mail_as_read(text: str, *, dated: bool = False) -> str:
 
     Addresses, dates and the signature are what experts take for an answer that they do not find,
     and two thirds of a short mail. A letter without a head keeps its signature: nothing else tells
-    who says "I".
-
-    Args:
-        text: Any.
-        dated: Whether the fields of the head stay, see `names_a_day`.
+    who says "I". The fields of the head stay where it is `dated`, see `names_a_day`.
     """
 
     def named(head: str) -> str:

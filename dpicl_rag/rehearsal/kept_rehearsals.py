@@ -84,9 +84,7 @@ class _Kept(Generic[T]):
         return None
 
 
-ANSWERS = _Kept(
-    Rehearsal, "default_model.json", rehearsal_version, rehearse, lambda found: found.told
-)
+ANSWERS = _Kept(Rehearsal, "default_model.json", rehearsal_version, rehearse, lambda it: it.told)
 YES_OR_NO = _Kept(YesOrNo, "default_yes_or_no.json", yes_or_no_version, rehearse_yes_or_no)
 LABELLING = _Kept(Labelling, "default_labelling.json", labelling_version, rehearse_labelling)
 

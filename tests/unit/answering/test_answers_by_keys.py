@@ -105,7 +105,9 @@ def test_all_parts_that_enough_say_are_the_answer(monkeypatch):
 def test_items_are_shown_with_their_spaces(monkeypatch):
     monkeypatch.setattr(TruncatedGeometric, "draw", lambda *_: 0)
     monkeypatch.setattr(
-        whole_answers, "spelled", lambda question, key: f"{key[:2]} {key[2:]} of {question.text}"
+        whole_answers,
+        "spelled",
+        lambda question, keys: [f"{key[:2]} {key[2:]} of {question.text}" for key in keys],
     )
     found = llm(epsilon=8.0).answer(LIST, documents(*["refund"] * 20))
     assert found.parts == ((f"re fund of {LIST}", None),)

@@ -1,6 +1,7 @@
 """What a ladder costs, and how many documents must agree."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +16,8 @@ from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.value_counts import ValueCounts
+
+ROOT = Path(__file__).parents[3]
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 
@@ -100,7 +103,20 @@ def test_so_many_are_enough_under_a_ledger(epsilon, units):
     assert released < 0.9
 
 
-@pytest.mark.parametrize(("epsilon", "needed"), [(8, 3), (4, 5), (2, 9), (1, 16)])
+ALONE, BOOKED = (3, 5, 9, 16), (7, 11, 20, 36)
+"""Documents that are enough where keys of a name are counted."""
+
+
+def test_the_guides_say_how_many_are_enough():
+    alone, booked = (", ".join(map(str, units)) for units in (ALONE, BOOKED))
+    readme, guide = (
+        (ROOT / name).read_text("utf-8") for name in ("README.md", "docs/questions.md")
+    )
+    assert f"{booked} and {alone} (" in readme
+    assert f"| a name, a place, an amount | {alone} | {booked} |" in guide
+
+
+@pytest.mark.parametrize(("epsilon", "needed"), list(zip((8, 4, 2, 1), ALONE, strict=True)))
 def test_so_many_are_enough_for_an_answer_alone(epsilon, needed):
     """Its keys are selected: a third to a half fewer than with Gaussian noise, and one of each."""
     config = PrivacyConfig.create(epsilon=epsilon, agreement="only")
@@ -217,7 +233,7 @@ def test_so_few_are_enough_where_all_answers_are_listed(question, booked, units)
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("keys", "units"), [(1, (7, 11, 20, 36)), (2, (9, 16, 27, 49)), (3, (11, 18, 32, 60))]
+    ("keys", "units"), [(1, BOOKED), (2, (9, 16, 27, 49)), (3, (11, 18, 32, 60))]
 )
 def test_so_many_names_are_enough_under_a_ledger(keys, units):
     """And where no two units say the same, it costs a third of the bound at most."""

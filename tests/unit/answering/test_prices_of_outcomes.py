@@ -77,7 +77,7 @@ def views(ladder, words, unit=None, *, individual=True, refund=None, likely=1e-2
             ladder,
             spend,
             Coins(choose),
-            spell=str,
+            spell=list,
             show=str,
             lead="",
             keys=1,

@@ -139,7 +139,7 @@ def one_sentence(ladder, spend):
         ladder,
         spend,
         Randomness(),
-        spell=str,
+        spell=list,
         show=str,
         lead="",
         sentences=1,

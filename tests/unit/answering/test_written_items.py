@@ -39,7 +39,8 @@ def spell(tiny_model, monkeypatch):
         reads = Reader(tiny_model.tokenizer, known)
         monkeypatch.setattr(written_sentences, "read_public_row", lambda *_, room: reads)
         asked = Question(question, PromptTemplate(), tiny_model, PrivacyConfig())
-        return spelled(asked, key)
+        [found] = spelled(asked, [key])
+        return found
 
     return spell
 
@@ -59,6 +60,18 @@ def test_an_item_has_the_spaces_that_are_likeliest(spell, key, known, shown):
     assert spell(key, known) == shown
 
 
+def test_all_items_are_read_at_once_and_none_is_none(tiny_model, monkeypatch):
+    begun = []
+    reads = Reader(tiny_model.tokenizer, "Of the")
+    monkeypatch.setattr(
+        written_sentences, "read_public_row", lambda *_, room: begun.append(room) or reads
+    )
+    asked = Question(LIST, PromptTemplate(), tiny_model, PrivacyConfig())
+    assert spelled(asked, ["diving", "ofthe"]) == ["diving", "of the"]
+    assert spelled(asked, []) == []
+    assert len(begun) == 1
+
+
 @pytest.mark.parametrize(
     "question", ["Who is it?", "Why is it closed?", "Welche Kurse gibt es am Samstag?"]
 )
@@ -72,4 +85,4 @@ def test_where_the_question_leaves_no_room_it_stays_as_it_is(tiny_model, monkeyp
 
     monkeypatch.setattr(written_sentences, "read_public_row", full)
     asked = Question(LIST, PromptTemplate(), tiny_model, PrivacyConfig())
-    assert spelled(asked, "ofthe") == "ofthe"
+    assert spelled(asked, ["ofthe"]) == ["ofthe"]
