@@ -19,7 +19,7 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speak
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading
 from dpicl_rag.ledger.account import Account, AroundPayment, open_account
-from dpicl_rag.ledger.budgets import booking, least_unit_remaining
+from dpicl_rag.ledger.budgets import booking, least_remaining, least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.selection import Charged
 from dpicl_rag.prompts import Prompt, PromptTemplate
@@ -169,6 +169,13 @@ class PrivateRun:
         if self.ledger is None:
             return True
         left = least_unit_remaining(self.ledger.status(), self.booked_under(source))
+        return left is None or left >= rho
+
+    def all_can_pay(self, rho: float, source: str | None) -> bool:
+        """True where there is budget left that no unit has for itself, by public numbers."""
+        if self.ledger is None:
+            return True
+        left = least_remaining(self.ledger.status(), self.booked_under(source))
         return left is None or left >= rho
 
     def experts(

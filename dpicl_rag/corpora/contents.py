@@ -175,9 +175,13 @@ class Contents(InTransaction):
         """Numbers of the units that have documents, by their names."""
         return {name: number for number, name in UNIT.among(self._connection, "name", names)}
 
+    def names(self) -> dict[int, str]:
+        """Names of all units that have documents, by their numbers."""
+        return dict(UNIT.rows(self._connection))
+
     def every_unit(self) -> set[str]:
         """Names of all units that have documents."""
-        return {name for _, name in UNIT.rows(self._connection)}
+        return {*self.names().values()}
 
     # Documents.
 
@@ -325,7 +329,7 @@ class Contents(InTransaction):
             )
         }
         numbers = {document.unit for document, _ in documents.values()}
-        names = dict(UNIT.rows(self._connection)) if everything else self.units(numbers)
+        names = self.names() if everything else self.units(numbers)
         records = {}
         for row, number, position, check, text in passages:
             require_whole(number in documents)

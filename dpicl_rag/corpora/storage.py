@@ -240,7 +240,11 @@ class Storage:
         Raises:
             CorpusError: The corpus cannot be read.
         """
-        return self._on_rows(embedder, lambda state: state.rows.unit_vectors())
+
+        def named(state: CorpusState) -> UnitVectors:
+            return state.rows.unit_vectors(self._read_at(state, lambda c: Contents(c).names()))
+
+        return self._on_rows(embedder, named)
 
     def mend(self, embedder: Embedder) -> None:
         """Embed again what the file of vectors has lost, and write it anew.

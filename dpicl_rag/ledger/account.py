@@ -54,6 +54,7 @@ class Account:
         self._left: list[float] | None = None
         if units is not None:
             self._left = [rho] * units if limits is None else list(limits)
+        self._members: list[bool] = []
 
     def __repr__(self) -> str:
         return f"Account(rho={self.rho:g})"
@@ -87,6 +88,10 @@ class Account:
         assert self._left is not None
         return [left >= rho for left in self._left]
 
+    def pay_alike(self, members: Sequence[bool]) -> None:
+        """Have some units pay alike from here on, where no payment names its units. Private."""
+        self._members = list(members)
+
     def pay(
         self,
         rho: float,
@@ -100,7 +105,8 @@ class Account:
 
         Args:
             rho: What it costs any unit at most. Public.
-            unit_rho: What it costs each unit, under individual accounting. Private.
+            unit_rho: What it costs each unit, under individual accounting; None where some pay
+                alike, see `pay_alike`. Private.
             places: Of the units that ``unit_rho`` names; None where it names all.
             delta: What a threshold costs. Public.
             drawn: It is a draw, whose noise is not Gaussian.
@@ -113,7 +119,8 @@ class Account:
             raise DPICLError("internal error: a draw is no Gaussian noise; nothing was released")
         charges = None if self._left is None else [0.0] * len(self._left)
         if charges is not None:
-            assert unit_rho is not None
+            if unit_rho is None:
+                unit_rho = [rho if member else 0.0 for member in self._members]
             paying = range(len(charges)) if places is None else places
             for place, cost in zip(paying, unit_rho, strict=True):
                 charges[place] = cost

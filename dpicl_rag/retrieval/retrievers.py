@@ -367,4 +367,4 @@ def vectors_of(
     texts = [passage.text for passages in units.values() for passage in passages]
     numbers = [at for at, passages in enumerate(units.values()) for _ in passages]
     vectors = on_grid(embedder.embed(texts)) if texts else np.zeros((0, 1), dtype=np.float32)
-    return UnitVectors(vectors, np.array(numbers, dtype=np.int64))
+    return UnitVectors(vectors, np.array(numbers, dtype=np.int64), dict(enumerate(units)))

@@ -8,8 +8,8 @@ is exact, in any order of summation and whatever other rows are beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -45,10 +45,12 @@ class UnitVectors:
     Attributes:
         vectors: Of length 1 or zero.
         unit: Number of each passage's unit, ``[n]``; below 0 where a passage is nobody's.
+        names: Of the units, by their numbers; None where nobody asks who pays.
     """
 
     vectors: VectorTable
     unit: npt.NDArray[np.integer]
+    names: Mapping[int, str] | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Some units at a time, in an order that says nothing about what they hold."""
@@ -76,9 +78,21 @@ class UnitVectors:
         """
         if rate == 1:
             return self
-        numbers, at = np.unique(self.unit, return_inverse=True)
-        kept = [number >= 0 and randomness.uniform() < rate for number in numbers.tolist()]
-        return UnitVectors(self.vectors, np.where(np.array(kept, dtype=bool)[at], self.unit, -1))
+        return self.of([one for one in self._numbers() if randomness.uniform() < rate])
+
+    def of(self, numbers: Collection[int]) -> UnitVectors:
+        """Some of the units; the others are nobody's."""
+        kept = np.isin(self.unit, np.array([*numbers], dtype=np.int64))
+        return replace(self, unit=np.where(kept, self.unit, -1))
+
+    def named(self) -> dict[int, str]:
+        """Names of the units that have a passage, by their numbers, and of no others."""
+        assert self.names is not None
+        return {one: self.names[one] for one in self._numbers() if one in self.names}
+
+    def _numbers(self) -> list[int]:
+        found: list[int] = np.unique(self.unit[self.unit >= 0]).tolist()
+        return found
 
 
 def nearest_passages(

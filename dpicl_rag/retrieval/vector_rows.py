@@ -101,15 +101,18 @@ class VectorRows(Private):
                 raise DamagedError
             self.checked.add((first, end))
 
-    def unit_vectors(self) -> UnitVectors:
+    def unit_vectors(self, names: Mapping[int, str]) -> UnitVectors:
         """All rows, once each was compared with its checksum; see `CheckedRows`.
+
+        Args:
+            names: Of the units, by their numbers.
 
         Raises:
             DamagedError: One differs.
         """
         for first in range(0, len(self.unit), BLOCK):
             self.require_sound(first, min(first + BLOCK, len(self.unit)))
-        return UnitVectors(CheckedRows(self), self.unit)
+        return UnitVectors(CheckedRows(self), self.unit, names)
 
     def near(
         self, question: npt.ArrayLike, least: float, most: int | None, allowed: Mask | None

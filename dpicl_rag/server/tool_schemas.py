@@ -202,6 +202,7 @@ class SurveyResult(Cost):
     others: Range
     total: Range
     smallest: int = Field(description="Words that fewer units are near to are hardly ever shown.")
+    complete: bool
 
 
 class BudgetScope(ToolResult):

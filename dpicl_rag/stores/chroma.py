@@ -242,7 +242,9 @@ class ChromaCollection(ExactSource):
         Raises:
             CorpusError: The collection cannot be read.
         """
-        return self._on_rows(lambda cached, _: cached.rows.unit_vectors())
+        return self._on_rows(
+            lambda cached, _: cached.rows.unit_vectors(dict(enumerate(cached.names)))
+        )
 
     def records(self) -> list[StoredRecord]:
         """Every passage as it is now, those of a unit together. For the owner; private.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.documents import Document, field_text
-from dpicl_rag.errors import ConfigurationError, DeltaSpentError
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Agreement, Histogram, bounded
 from dpicl_rag.prompts import plain
@@ -20,6 +20,7 @@ from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents, all_units
 from dpicl_rag.surveys.count_plans import column_plan
+from dpicl_rag.surveys.paying_units import paying_documents
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import Counted, PrivateColumn
 from dpicl_rag.synthesis.label_head import LabelHead, LabelHeadPlan, paid_head
@@ -44,15 +45,12 @@ def count_column(request: Request, documents: Documents, run: PrivateRun) -> Pri
     _require_all_units(documents)
     column, labels, most = request.column or "", request.labels, request.most
     plan, _ = plan_of_column(request, documents, run)
-    counts, delta, coins = plan.mechanism, plan.threshold_delta, run.randomness
+    counts, coins = plan.mechanism, run.randomness
 
     def release() -> PrivateColumn:
-        opened = run.open_account(documents, rho=plan.rho, delta=delta, gaussian=plan.gaussian)
-        with opened as account:
-            if not account.pays_thresholds(delta):
-                raise DeltaSpentError
-            held = _held(column, documents, run)
-            account.pay(plan.price("counts"), delta=delta)
+        with paying_documents(plan, documents, run, _units(documents, run)) as some:
+            held = _held(column, some.units)
+            some.account.pay(plan.price("counts"), delta=plan.threshold_delta)
             smallest, values = None, labels
             if isinstance(counts, Agreement):
                 listed, smallest = counts.draw(held, coins), counts.threshold
@@ -62,7 +60,8 @@ def count_column(request: Request, documents: Documents, run: PrivateRun) -> Pri
                 found = Counter(one for own in given for one in bounded(own, most, coins))
                 noisy = counts.draw([found[one] for one in labels], coins)
         assert isinstance(counts.noise, DiscreteGaussian)
-        counted = Counted(noisy, counts.noise, 1.0, plan.epsilon, plan.delta, plan.rho)
+        cost = plan.epsilon, plan.delta, plan.rho, some.complete
+        counted = Counted(noisy, counts.noise, 1.0, *cost)
         told = dict(zip(values, counted.estimates, strict=True))
         return PrivateColumn(request.asked(), told, counted.total, *counted.cost, smallest=smallest)
 
@@ -150,7 +149,6 @@ def _value(document: Document, column: str) -> str:
     return plain(field_text(document.metadata.get(column)) or "").strip()
 
 
-def _held(column: str, documents: Documents, run: PrivateRun) -> list[list[str]]:
+def _held(column: str, units: Mapping[str, Sequence[Document]]) -> list[list[str]]:
     """The values of each unit that has some, each once, in an order of their own. Private."""
-    units = _units(documents, run).values()
-    return [sorted({_value(one, column) for one in own} - {""}) for own in units]
+    return [sorted({_value(one, column) for one in own} - {""}) for own in units.values()]

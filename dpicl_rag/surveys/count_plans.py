@@ -146,6 +146,14 @@ def tally_plan(
     )
 
 
+def vector_plan(config: PrivacyConfig, labels: int, most: int) -> Plan[Histogram]:
+    """The plan of a tally that no search is paid for, of labels that all units may say.
+
+    Arguments and errors are those of `tally_plan`.
+    """
+    return replace(tally_plan(config, DIRECT, 0.0, labels, most), individual=_each_pays(config))
+
+
 def column_plan(
     config: PrivacyConfig, values: int, most: int, *, booked: bool
 ) -> Plan[Histogram | Agreement]:
@@ -158,12 +166,10 @@ def column_plan(
         booked: Whether a ledger books what thresholds cost.
 
     Raises:
-        ConfigurationError: The settings ask for individual accounting, or for no thresholds.
+        ConfigurationError: The settings do not fit single units, or ask for no thresholds.
     """
-    if config.accounting == "individual":
-        raise ConfigurationError("all units of a column pay; leave accounting out")
     if values:
-        return replace(tally_plan(config, DIRECT, 0.0, values, most), individual=False)
+        return vector_plan(config, values, most)
     _require_single_units(config)
     delta = config.threshold_delta(booked=booked)
     if not delta:
@@ -174,7 +180,7 @@ def column_plan(
     what = f"noise on the count of each value, listed where about {found.threshold} have it"
     return Plan(
         mechanism=found,
-        individual=False,
+        individual=_each_pays(config),
         epsilon=config.epsilon,
         delta=config.delta,
         rho=rho,
@@ -223,11 +229,8 @@ def survey_plan(
         search_rho: zCDP rho that finding the units costs any of them.
 
     Raises:
-        ConfigurationError: A number is out of range, or the settings ask for individual accounting:
-            every unit votes, so all pay the same.
+        ConfigurationError: A number is out of range, or the settings do not fit single units.
     """
-    if config.accounting == "individual":
-        raise ConfigurationError("all units of a survey vote and pay; leave accounting out")
     _require_single_units(config)
     if votes >= words:
         raise ConfigurationError("a unit votes for fewer words than the vocabulary has")
@@ -245,7 +248,7 @@ def survey_plan(
     shares = within(left, _THEMES, 1)
     return Plan(
         mechanism=ThemeCounts(counted, threshold_of(counted.noise, words), shares),
-        individual=False,
+        individual=_each_pays(config),
         epsilon=config.epsilon,
         delta=config.delta,
         rho=rho,
@@ -297,10 +300,8 @@ def summary_plan(
         booked: Whether a ledger books what thresholds cost.
 
     Raises:
-        ConfigurationError: The settings ask for individual accounting, or the search takes all.
+        ConfigurationError: The settings do not fit single units, or the search takes all.
     """
-    if config.accounting == "individual":
-        raise ConfigurationError("all units of a summary pay; leave accounting out")
     _require_single_units(config)
     rho, fine = config.rho(booked=booked), config.only_gaussian
     left = (rho - search_rho) * _ROUNDING
@@ -316,7 +317,7 @@ def summary_plan(
     of_sentences = f"words of the largest themes, released where about {sentences.threshold} say so"
     return Plan(
         mechanism=SummaryCounts(words, shares, sentences),
-        individual=False,
+        individual=_each_pays(config),
         epsilon=config.epsilon,
         delta=config.delta,
         rho=rho,
@@ -328,6 +329,11 @@ def summary_plan(
         ),
         gaussian=fine,
     )
+
+
+def _each_pays(config: PrivacyConfig) -> bool:
+    """True where each unit pays for itself in any case; see `paying_units`."""
+    return config.accounting == "individual" and accounts_individually(config, DIRECT)
 
 
 def threshold_of(noise: DiscreteGaussian, words: int) -> int:

@@ -23,7 +23,6 @@ from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.sentence_votes import vote_reader, votes_of_notes, votes_of_rows
 from dpicl_rag.answering.written_sentences import written_sentence
-from dpicl_rag.errors import DeltaSpentError
 from dpicl_rag.language_models.base import Progress, SpeakingRows
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.hardware import enough_memory
@@ -35,7 +34,7 @@ from dpicl_rag.mechanisms.private_counts import Agreed
 from dpicl_rag.requests import VOTES, Request
 from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.retrievers import Documents
+from dpicl_rag.retrieval.retrievers import Documents, vectors_of
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.vectors import embedded
 from dpicl_rag.surveys.count_plans import (
@@ -45,6 +44,7 @@ from dpicl_rag.surveys.count_plans import (
     units_of_a_step,
 )
 from dpicl_rag.surveys.opinions import units_in_steps
+from dpicl_rag.surveys.paying_units import paying_search, paying_vectors
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.subjects import subject_words, subjects
 from dpicl_rag.surveys.survey_results import (
@@ -55,10 +55,11 @@ from dpicl_rag.surveys.survey_results import (
 )
 from dpicl_rag.surveys.surveying import (
     Surveyed,
+    asked_words,
+    nearest,
     survey_result,
     surveyed,
     units_search,
-    votes_by_vectors,
 )
 from dpicl_rag.surveys.vocabulary import nearest_themes, packaged_words, themes_of
 
@@ -112,12 +113,15 @@ def _plan(request: Request, search: Search, run: PrivateRun) -> Plan[SummaryCoun
 def _by_vectors(
     request: Request, documents: Documents, run: PrivateRun, embedder: Embedder
 ) -> PrivateSummary:
-    words, coins = _words(request), run.randomness
+    words, coins, question = _words(request), run.randomness, request.question
     plan = survey_plan(run.config, len(words), VOTES)
-    public, blocks = votes_by_vectors(request.question, words, documents, embedder, run)
-    with run.open_account(documents, rho=plan.rho, gaussian=plan.gaussian) as account:
-        found = surveyed(blocks, public, plan, VOTES, account, coins)
-    return _summary(survey_result(request.question, found, plan.mechanism, plan), {}, plan.rho)
+    public, query = asked_words(question, words, VOTES, embedder)
+    vectors = vectors_of(documents, embedder, run.config.privacy_unit)
+    with paying_vectors(plan, documents, run, vectors) as some:
+        blocks = nearest(some.units, query)
+        found = surveyed(blocks, public, plan, VOTES, some.account, coins)
+    survey = survey_result(question, found, plan.mechanism, plan, complete=some.complete)
+    return _summary(survey, {}, plan.rho)
 
 
 def _by_subjects(
@@ -125,15 +129,10 @@ def _by_subjects(
 ) -> PrivateSummary:
     search = _search(documents, run)
     plan, coins, question = _plan(request, search, run), run.randomness, request.question
-    counts, delta = plan.mechanism, plan.threshold_delta
-    gaussian = plan.gaussian and search.gaussian
+    counts = plan.mechanism
     paid, told = plan.rho, dict[str, _Told]()
-    with run.open_account(documents, rho=plan.rho, delta=delta, gaussian=gaussian) as account:
-        if not account.pays_thresholds(delta):
-            raise DeltaSpentError
-        if plan.search_rho > 0:
-            account.pay(plan.search_rho)
-        found = search.search(question or "").choose(None, coins)
+    with paying_search(plan, documents, run, search, question or "") as found:
+        account = found.account
         units = {name: [one.text for one in own] for name, own in found.units.items()}
         said = subjects(units, question, run, _part(run, 0, 2))
         account.pay(counts.words.rho, delta=counts.words.delta)
@@ -155,7 +154,8 @@ def _by_subjects(
             told = {themes[at].name: asked.told(at, agreed, estimate) for at in largest}
         else:
             paid -= counts.sentences.rho
-    named = survey_result(question, survey, counts.themes, plan, found.rate)
+    rate, complete = found.rate, found.complete
+    named = survey_result(question, survey, counts.themes, plan, rate, complete=complete)
     return _summary(named, told, paid)
 
 
@@ -293,6 +293,7 @@ def _summary(survey: PrivateSurvey, told: Mapping[str, _Told], paid: float) -> P
         epsilon=survey.epsilon,
         delta=survey.delta,
         rho=paid,
+        complete=survey.complete,
     )
 
 

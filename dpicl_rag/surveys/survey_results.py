@@ -170,9 +170,8 @@ class PrivateColumn(PrivateTally):
         prose = prose_for(self.question)
         ordered = sorted(self.counts.items(), key=lambda one: -one[1].units)
         told = [prose.counts("named", ordered)] if ordered else []
-        return " ".join(
-            told if self.smallest is None else [*told, prose.number("rarer", self.smallest)]
-        )
+        told += [] if self.smallest is None else [prose.number("rarer", self.smallest)]
+        return " ".join(told if self.complete else [*told, prose.sentence("left_out")])
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
@@ -212,6 +211,7 @@ class SurveyedUnits:
         epsilon: It is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         rho: zCDP rho that it cost any unit at most.
+        complete: As of a count.
         from_memory: Whether it was released before; it is free then.
     """
 
@@ -223,11 +223,17 @@ class SurveyedUnits:
     epsilon: float
     delta: float
     rho: float
+    complete: bool = True
     from_memory: bool = False
 
     def told(self, most: int) -> list[tuple[str, Estimate]]:
         """Themes that prose lists, with their units: none that may have no unit."""
         return [(one.title, one.units) for one in self.themes if one.units.low > 0][:most]
+
+    def _ends(self, prose: Prose) -> list[str]:
+        """What was hardly ever shown, and what is left out."""
+        smallest = prose.number("smallest", self.smallest)
+        return [smallest] if self.complete else [smallest, prose.sentence("left_out")]
 
     def _numbers(self, text: str, themes: list[dict[str, Any]]) -> dict[str, Any]:
         """Numbers of themes, and of all units, for JSON."""
@@ -237,6 +243,7 @@ class SurveyedUnits:
             "others": asdict(self.others),
             "total": asdict(self.total),
             "smallest": self.smallest,
+            "complete": self.complete,
             "from_memory": self.from_memory,
             **cost_of(self),
         }
@@ -265,7 +272,7 @@ class PrivateSurvey(SurveyedUnits):
         told = [prose.counts("about", listed, self.total, self.others)]
         if (smaller := len(self.themes) - len(listed)) > 0:
             told.append(prose.number("smaller", smaller))
-        return " ".join([*told, prose.number("smallest", self.smallest)])
+        return " ".join([*told, *self._ends(prose)])
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
@@ -320,7 +327,7 @@ class PrivateSummary(SurveyedUnits):
         prose = prose_for(self.question)
         told = [prose.counts("about", self.told(_SUMMARISED), self.total, self.others)]
         told += [f"{one.sentence}." for one in self.themes if one.sentence]
-        return " ".join([*told, prose.number("smallest", self.smallest)])
+        return " ".join([*told, *self._ends(prose)])
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""

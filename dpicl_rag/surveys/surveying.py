@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,13 +14,14 @@ import numpy.typing as npt
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import phrases
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.requests import VOTES, Request
+from dpicl_rag.requests import Request
 from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
@@ -29,6 +30,7 @@ from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, UnitVectors, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import VectorSource, embedded, on_grid
 from dpicl_rag.surveys.count_plans import ThemeCounts, survey_plan, tally_search
+from dpicl_rag.surveys.paying_units import paying_search, paying_vectors
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.vocabulary import Theme, Vocabulary, nearest_words, packaged_words, themes_of
@@ -81,19 +83,20 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
     embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
 
     def release() -> PrivateSurvey:
-        public, query = _asked(question, words, votes, embedder)
-        gaussian = plan.gaussian and (search is None or search.gaussian)
-        with run.open_account(documents, rho=plan.rho, gaussian=gaussian) as account:
-            if search is not None and reader is not None:
-                if search_rho > 0:
-                    account.pay(plan.search_rho)
-                vectors, rate = phrase_vectors(request, search, reader, run, embedder)
-                blocks: Blocks = vectors.blocks
-            else:
-                vectors, rate = vectors_of(documents, embedder, config.privacy_unit), sample
-                blocks = _nearest(vectors.sampled(sample, coins), query, threshold)
-            found = surveyed(blocks, public, plan, votes, account, coins)
-            return survey_result(question, found, plan.mechanism, plan, rate)
+        public, query = asked_words(question, words, votes, embedder)
+        if search is not None and reader is not None:
+            each = question or _OF_WHOLE_UNITS
+            with paying_search(plan, documents, run, search, question or "") as some:
+                blocks = phrase_vectors(some.units, each, votes, reader, run, embedder).blocks
+                found = surveyed(blocks, public, plan, votes, some.account, coins)
+            rate, complete = some.rate, some.complete
+        else:
+            vectors = vectors_of(documents, embedder, config.privacy_unit).sampled(sample, coins)
+            with paying_vectors(plan, documents, run, vectors) as those:
+                blocks = nearest(those.units, query, threshold)
+                found = surveyed(blocks, public, plan, votes, those.account, coins)
+            rate, complete = sample, those.complete
+        return survey_result(question, found, plan.mechanism, plan, rate, complete=complete)
 
     shaping: tuple[object, ...] = (words, votes, threshold, sample, embedder.fingerprint)
     if reader is not None:
@@ -101,7 +104,7 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
     return remembered_or_released(memory, PrivateSurvey, request, shaping, run, release)
 
 
-def _asked(
+def asked_words(
     question: str | None, words: Sequence[str], votes: int, embedder: Embedder
 ) -> tuple[Vocabulary, npt.NDArray[np.float32] | None]:
     """The words that say something beyond a question, and its embedding."""
@@ -117,37 +120,20 @@ def _asked(
     return public, query
 
 
-def _nearest(
+def nearest(
     vectors: UnitVectors, query: npt.NDArray[np.float32] | None, threshold: float | None = None
 ) -> Blocks:
-    """Of each unit what votes: all of it, or its passage nearest to the question."""
+    """Of each unit what votes: all of it, or its passage nearest to the question.
+
+    Args:
+        vectors: Of the units.
+        query: Embedding of the question, if there is one.
+        threshold: Cosine with it from which a unit votes at all.
+    """
     if query is None:
         return vectors.blocks
     least = LOWEST if threshold is None else threshold
     return partial(nearest_passages, vectors.blocks, query, least)
-
-
-def votes_by_vectors(
-    question: str | None,
-    words: Sequence[str],
-    documents: Documents,
-    embedder: Embedder,
-    run: PrivateRun,
-) -> tuple[Vocabulary, Blocks]:
-    """The words of a survey by vectors, and who votes for them.
-
-    Args:
-        question: What is asked, if anything.
-        words: Public words or phrases.
-        documents: Private.
-        embedder: Of their vectors.
-        run: Has the settings.
-
-    Raises:
-        ConfigurationError: ``documents`` is a search, or the question leaves too few words.
-    """
-    public, query = _asked(question, words, VOTES, embedder)
-    return public, _nearest(vectors_of(documents, embedder, run.config.privacy_unit), query)
 
 
 def plan_of_survey(
@@ -199,6 +185,8 @@ def survey_result(
     counts: ThemeCounts,
     plan: Plan[Any],
     sample: float = 1.0,
+    *,
+    complete: bool,
 ) -> PrivateSurvey:
     """The result of a survey, in estimates with intervals.
 
@@ -208,6 +196,7 @@ def survey_result(
         counts: Its noise.
         plan: What it cost.
         sample: Public probability with which a unit was asked.
+        complete: Whether every unit could pay, by public numbers.
     """
 
     def near(word: str) -> Estimate:
@@ -228,6 +217,7 @@ def survey_result(
         epsilon=plan.epsilon,
         delta=plan.delta,
         rho=plan.rho,
+        complete=complete,
     )
 
 
@@ -267,24 +257,29 @@ def units_search(
 
 
 def phrase_vectors(
-    request: Request, search: Search, reader: Reader, run: PrivateRun, embedder: Embedder
-) -> tuple[UnitVectors, float]:
-    """Vectors of the phrases that a reader says of each unit, and the rate of the units' coins.
+    units: Mapping[str, Sequence[Document]],
+    question: str,
+    votes: int,
+    reader: Reader,
+    run: PrivateRun,
+    embedder: Embedder,
+) -> UnitVectors:
+    """Vectors of the phrases that a reader says of each unit.
 
     Args:
-        request: A survey.
-        search: Finds the units, for a price.
+        units: Passages of each. Private.
+        question: What it is asked.
+        votes: Phrases of one unit at most.
         reader: Says phrases of one unit at a time.
-        run: Has the coins.
+        run: Is told of the progress.
         embedder: Of phrases.
 
     Raises:
         EngineUnavailableError: The reader does not answer.
     """
-    found = search.search(request.question or "").choose(None, run.randomness)
-    units = [tuple(own.text for own in passages) for passages in found.units.values()]
-    reading = phrases(reader, request.question or _OF_WHOLE_UNITS, request.votes)
-    return _vectors(reading(units, run.on_progress, list(found.units)), embedder), found.rate
+    passages = [tuple(one.text for one in own) for own in units.values()]
+    said = phrases(reader, question, votes)(passages, run.on_progress, list(units))
+    return _vectors(said, embedder)
 
 
 def _vectors(said: Sequence[Sequence[str]], embedder: Embedder) -> UnitVectors:

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from dpicl_rag.accounting import DIRECT, Stability
+from dpicl_rag.accounting import Stability
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.free_answers import form_of
 from dpicl_rag.answering.labels import label_reading, require_few_tokens
@@ -46,6 +46,7 @@ from dpicl_rag.surveys.count_plans import (
     tally_plan,
     tally_search,
     units_of_a_step,
+    vector_plan,
 )
 from dpicl_rag.surveys.misreading import corrected, corrected_labels
 from dpicl_rag.surveys.opinions import (
@@ -55,6 +56,7 @@ from dpicl_rag.surveys.opinions import (
     says_likeliest,
     says_yes,
 )
+from dpicl_rag.surveys.paying_units import paying_vectors
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import Counted, PrivateCount, PrivateTally
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words
@@ -141,8 +143,6 @@ def tally_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
         if len(labels) < 2 or not all(map(str.strip, labels)):
             raise ConfigurationError("give at least two labels, none of them empty")
         _require_labels(request, labels)
-        if run.config.accounting == "individual":
-            raise ConfigurationError("all units say a label and pay; leave accounting out")
         embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
         counts = partial(_nearest_labels, request, documents, run, embedder)
         read_by: tuple[object, ...] = (embedder.fingerprint,)
@@ -181,7 +181,7 @@ def plan_of_tally(
     """The plan of a tally, and about how many units are read for it."""
     bins = 1 if request.kind == "count" else len(request.labels)
     if request.read_by == "vectors":
-        return tally_plan(run.config, DIRECT, 0.0, bins, request.most), None
+        return vector_plan(run.config, bins, request.most), None
     config = run.config
     search = tally_search(documents, config, request.sample, most=config.max_calls)
     price = search.rho(config.adjacency)
@@ -337,17 +337,17 @@ def _nearest_labels(
     request: Request, documents: Documents, run: PrivateRun, embedder: Embedder
 ) -> Counted:
     """Noisy counts of the labels that stored vectors are nearest to."""
-    plan = tally_plan(run.config, DIRECT, 0.0, len(request.labels), request.most)
+    plan = vector_plan(run.config, len(request.labels), request.most)
     texts = [f"{request.asked()} {label}".strip() for label in request.labels]
     public = Vocabulary.embedded(texts, embedder)
-    with run.open_account(documents, rho=plan.rho, gaussian=plan.gaussian) as account:
-        vectors = vectors_of(documents, embedder, run.config.privacy_unit)
-        asked = vectors.sampled(request.sample, run.randomness)
-        *counts, _ = nearest_words(asked.blocks, public.vectors, request.most)
-        account.pay(plan.price("counts"))
+    vectors = vectors_of(documents, embedder, run.config.privacy_unit)
+    asked = vectors.sampled(request.sample, run.randomness)
+    with paying_vectors(plan, documents, run, asked) as some:
+        *counts, _ = nearest_words(some.units.blocks, public.vectors, request.most)
+        some.account.pay(plan.price("counts"))
         noisy = plan.mechanism.draw(counts, run.randomness)
-    noise = plan.mechanism.noise
-    return Counted(noisy, noise, request.sample, plan.epsilon, plan.delta, plan.rho)
+    noise, cost = plan.mechanism.noise, (plan.epsilon, plan.delta, plan.rho)
+    return Counted(noisy, noise, request.sample, *cost, some.complete)
 
 
 def _require_labels(request: Request, labels: Sequence[str]) -> None:

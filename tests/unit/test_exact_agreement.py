@@ -83,7 +83,7 @@ class Book:
 
     def commit(self, most, unit_rho=None, *, delta):
         self.spent["delta"] += delta
-        for at, unit in enumerate(self.units or self.spent):
+        for at, unit in enumerate(self.spent if self.units is None else self.units):
             if unit != "delta":
                 self.spent[unit] += most if unit_rho is None else unit_rho[at]
 

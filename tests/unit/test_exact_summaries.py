@@ -83,8 +83,8 @@ def told_themes(monkeypatch):
     monkeypatch.setattr(count_plans, "SHARES", least)
     honest = Account.pay
 
-    def pay(self, rho, *, delta=0.0):
-        honest(self, rho, delta=delta if rho == 0 or rho > 0.01 else 0.0)
+    def pay(self, rho, *given, delta=0.0):
+        honest(self, rho, *given, delta=delta if rho == 0 or rho > 0.01 else 0.0)
 
     monkeypatch.setattr(Account, "pay", pay)
     monkeypatch.setattr(summaries, "subject_words", lambda *_: ())
@@ -163,6 +163,13 @@ def test_a_unit_pays_for_what_it_says_of_its_theme(trace, words, unit):
     assert beyond <= 1e-12
 
 
+@SENTENCES
+def test_a_unit_pays_for_itself_where_not_all_can(trace):
+    short, beyond = worst(trace, FEW, "cat: aa bb", accounting="individual")
+    assert short <= 1e-9
+    assert beyond <= 1e-12
+
+
 @HEAVY
 @SENTENCES
 @pytest.mark.parametrize("unit", ["dog: aa bb", "cat: aa bb", "dog cat: bb", "dog: cc"])
@@ -208,9 +215,11 @@ def test_a_replaced_unit_pays_for_what_it_is_about(trace):
 @HEAVY
 def test_all_that_a_summary_releases_is_paid_for_together(trace):
     """Whether units are asked follows from their number, which was released."""
-    short, beyond = worst(trace, ("dog: aa",), "dog: aa", **MORE)
-    assert short <= 1e-9
-    assert beyond <= 1e-12
+    for accounting in (None, "individual"):
+        given = {"accounting": accounting, **MORE}
+        short, beyond = worst(trace, ("dog: aa",), "dog: aa", **given)
+        assert short <= 1e-9
+        assert beyond <= 1e-12
 
 
 # Planted faults.

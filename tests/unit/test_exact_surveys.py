@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -100,15 +101,16 @@ def views(
     sample=1.0,
     by="vectors",
     ask=None,
+    before=0.0,
     **settings,
 ):
-    """Distribution of all that is released, and of what ``u`` paid."""
+    """Distribution of all that is released, and of what ``u`` paid, who had paid before."""
     said = [Document(word, f"other {at}") for at, word in enumerate(words)]
     corpus = said if unit is None else [*said, Document(unit, "u")]
 
     def run(choose):
         SHOWN.clear()
-        spent = dict.fromkeys([one.unit for one in said] + ["u", "delta"], 0.0)
+        spent = dict.fromkeys([one.unit for one in said] + ["u", "delta"], 0.0) | {"u": before}
 
         class Books:
             def status(self):
@@ -128,14 +130,14 @@ def views(
             # The rate of samples here is a half.
             patch.setattr(Randomness, "uniform", lambda _: choose([(0.25, 0.5), (0.75, 0.5)]))
             if ask is not None:
-                return ask(llm, corpus), round(spent["u"], 12)
+                return ask(llm, corpus), round(spent["u"] - before, 12)
             given = {"vocabulary": vocabulary, "votes": votes, "sample": sample, "by": by}
             found = llm.survey(question, corpus, **given)
         shown = tuple(
             (tuple((word, count.units) for word, count in one.words.items()), one.units.units)
             for one in found.themes
         )
-        return (tuple(SHOWN), shown, found.others.units), round(spent["u"], 12)
+        return (tuple(SHOWN), shown, found.others.units), round(spent["u"] - before, 12)
 
     return distribution(run, LIKELY)
 
@@ -151,6 +153,25 @@ def test_words_and_the_number_of_units_are_paid_for(unit):
     assert worst(unit) <= 1e-9
 
 
+EACH = {"accounting": "individual"}
+
+
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("unit", QUICK)
+def test_a_unit_pays_for_itself_where_not_all_can(unit):
+    assert worst(unit, **EACH) <= 1e-9
+
+
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("asked", [{}, {"ask": True}, pytest.param({"by": "model"}, marks=HEAVY)])
+def test_a_unit_that_cannot_pay_takes_no_part(asked):
+    views_of = tallies if asked else views
+    if "by" in asked:
+        views_of = partial(views, **BY_READER)
+    spent = views_of(OTHERS, "dog", before=1e-6, **EACH)
+    assert spent == pytest.approx(views_of(OTHERS, **EACH), abs=1e-12)
+
+
 @pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.parametrize("unit", ["dog cat", "sun"])
@@ -161,8 +182,9 @@ def test_two_votes_are_paid_for(unit):
 @pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.parametrize("unit", ["dog", "nothing"])
-def test_a_sample_of_units_is_paid_for(unit):
-    assert worst(unit, sample=0.5) <= 1e-9
+@pytest.mark.parametrize("accounting", [None, "individual"])
+def test_a_sample_of_units_is_paid_for(unit, accounting):
+    assert worst(unit, sample=0.5, accounting=accounting) <= 1e-9
 
 
 @pytest.mark.heavy
@@ -190,11 +212,11 @@ def test_one_in_the_place_of_another_is_paid_for():
             assert deficit(left, right) <= 1e-9
 
 
-def tallies(words, unit=None, **settings):
+def tallies(words, unit=None, votes=1, **settings):
     """`views` of a tally by vectors."""
 
     def ask(llm, corpus):
-        counts = llm.tally("", WORDS, corpus, by="vectors", most=settings.get("votes", 1)).counts
+        counts = llm.tally("", WORDS, corpus, by="vectors", most=votes).counts
         return tuple(count.units for count in counts.values())
 
     return views(words, unit, ask=ask, **settings)
@@ -204,7 +226,8 @@ def tallies(words, unit=None, **settings):
 @pytest.mark.parametrize("votes", [1, 2])
 @pytest.mark.parametrize("unit", ["dog", "dog cat", "nothing"])
 def test_a_tally_by_vectors_is_paid_for(unit, votes):
-    assert deficit(tallies(OTHERS, unit, votes=votes), tallies(OTHERS, votes=votes)) <= 1e-9
+    given = {"votes": votes, "accounting": None if votes == 1 else "individual"}
+    assert deficit(tallies(OTHERS, unit, **given), tallies(OTHERS, **given)) <= 1e-9
 
 
 @pytest.mark.usefixtures("words_alone")
@@ -228,6 +251,7 @@ BY_READER = {"by": "model", "reader": ScriptedReader(phrases)}
 @pytest.mark.parametrize("unit", QUICK)
 def test_phrases_of_a_reader_are_paid_for(unit):
     assert worst(unit, **BY_READER) <= 1e-9
+    assert worst(unit, **BY_READER, **EACH) <= 1e-9
 
 
 @pytest.fixture
@@ -245,6 +269,7 @@ def size_shown(monkeypatch):
 @pytest.mark.usefixtures("size_shown")
 def test_the_number_of_units_by_which_calls_are_limited_is_paid_for():
     assert worst("nothing", max_calls=2, **BY_READER) <= 1e-9
+    assert worst("nothing", max_calls=2, **BY_READER, **EACH) <= 1e-9
 
 
 # Planted faults.

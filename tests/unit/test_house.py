@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 73_006  # items in one word and their spaces, what a count reads of a mail
-MOST_FILES = 350
+MOST_LINES = 73_190  # surveys that each unit pays for where not all can
+MOST_FILES = 351
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9

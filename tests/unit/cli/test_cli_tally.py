@@ -139,7 +139,7 @@ def test_a_survey_in_json_loads_no_language_model(cli, mail, monkeypatch):
     )
     found = json.loads(result.stdout)
     assert found.pop("themes") == []
-    told = {"text", "others", "total", "smallest", "from_memory"}
+    told = {"text", "others", "total", "smallest", "complete", "from_memory"}
     assert set(found) == {*told, "epsilon", "delta", "rho"}
 
 

@@ -72,7 +72,7 @@ def test_equally_near_passages_vote_alike_in_whatever_rows_they_stand():
 def test_rows_that_were_overwritten_are_zero():
     vectors = some(4, 6)
     rows = VectorRows(5, vectors.copy(), np.array([1, 2, 3, 4], dtype=np.int32), checksums(vectors))
-    units = rows.unit_vectors()
+    units = rows.unit_vectors({1: "a", 2: "b", 3: "c", 4: "d"})
     ((before, _),) = units.blocks()
     assert np.array_equal(before, rounded(vectors[:, :5]))
     rows.vectors[1] = vectors[3]  # a unit that came meanwhile, in the row of one that went
@@ -94,6 +94,15 @@ def test_a_coin_keeps_a_whole_unit_or_none_of_it():
     assert units.sampled(1.0, Coins([])) is units
     kept = units.sampled(0.5, Coins([0.4, 0.6, 0.4]))  # one for each unit, none for nobody's
     assert kept.unit.tolist() == [0, 0, -1, -1, -1, 2]
+
+
+def test_names_are_of_the_units_that_are_there():
+    names = {0: "a", 1: "b", 2: "c"}
+    units = UnitVectors(some(5, 3), np.array([2, 0, -1, 0, 5]), names)
+    assert units.named() == {0: "a", 2: "c"}  # 5 was deleted meanwhile
+    assert units.of([2]).unit.tolist() == [2, -1, -1, -1, -1]
+    assert units.of([2]).named() == {2: "c"}
+    assert units.of([]).named() == {}
 
 
 class Coins(Randomness):

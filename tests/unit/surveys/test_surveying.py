@@ -13,6 +13,7 @@ from dpicl_rag import (
     Ledger,
     MissingDocumentsError,
     PrivateContextLLM,
+    Request,
     ThresholdRetriever,
 )
 from dpicl_rag.accounting import Stability, epsilon_to_rho
@@ -127,6 +128,55 @@ def test_the_ledger_is_charged_once_and_refuses(tiny_model, tmp_path):
             survey(llm, pets())
 
 
+def in_corpus(folder):
+    corpus = Corpus.create("default", path=folder, embedder=Letters())
+    corpus.add(pets())
+    return corpus
+
+
+ASKED = {
+    "survey": survey,
+    "summary": lambda llm, documents: llm.summarise(None, documents, vocabulary=WORDS),
+    "tally": lambda llm, documents: llm.tally("", WORDS, documents, by="vectors"),
+    "column": lambda llm, documents: llm.run(
+        Request.of("column", column="pet", labels=("dog", "cat")),
+        [Document(one.text, one.unit, {"pet": one.unit[:3]}) for one in pets()],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ASKED)
+@pytest.mark.parametrize("stored", [False, True])
+def test_after_answers_those_are_counted_who_can_still_pay(tiny_model, tmp_path, kind, stored):
+    documents = in_corpus(tmp_path / "corpora") if stored else pets()
+    spent = [f"dog{n}" for n in range(30)]
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        price = epsilon_to_rho(4.0, 1e-5)
+        ledger.set_budget(corpus="default", rho=1.5 * price)
+        with ledger.reserve(corpus="default", rho=price, units=spent) as held:
+            held.commit(price, [price] * len(spent))
+        llm = PrivateContextLLM(tiny_model, epsilon=4.0, ledger=ledger)
+        found = ASKED[kind](llm, documents)
+        assert found.total.low <= 70 <= found.total.high < 100
+        assert not found.complete
+        assert found.text.endswith("Units that have spent their budget are not counted.")
+        with ledger.reserve(corpus="default", rho=price, units=["dog0", "dog59", "new"]) as held:
+            left = held.limits
+        assert left == pytest.approx([price / 2, price / 2, price])
+
+
+def test_as_long_as_all_can_pay_nobody_is_left_out(tiny_model, tmp_path):
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        price = epsilon_to_rho(4.0, 1e-5)
+        ledger.set_budget(corpus="default", rho=3 * price, unit_rho=price)
+        with ledger.reserve(corpus="default", rho=price, units=["dog0"]) as held:
+            held.commit(price, [price])
+        found = survey(PrivateContextLLM(tiny_model, epsilon=4.0, ledger=ledger), pets())
+        assert found.complete
+        assert "not counted" not in found.text
+        assert found.total.low <= 100 <= found.total.high
+
+
 def test_the_twin_does_the_same(llm):
     found = asyncio.run(llm.asurvey(None, pets(), vocabulary=WORDS, votes=1))
     assert len(found.themes) == 2
@@ -156,9 +206,8 @@ def test_a_search_finds_a_part_and_is_refused(llm, tiny_model):
             ask(llm, cut)
     with pytest.raises(MissingDocumentsError):
         survey(llm, None)
-    for settings in ({"accounting": "individual"}, {"groups": 3}):
-        with pytest.raises(ConfigurationError, match="leave"):
-            survey(PrivateContextLLM(tiny_model, **settings), pets())
+    with pytest.raises(ConfigurationError, match="leave"):
+        survey(PrivateContextLLM(tiny_model, groups=3), pets())
 
 
 def test_a_tally_by_vectors_counts_the_nearest_labels(llm):
