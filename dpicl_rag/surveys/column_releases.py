@@ -20,7 +20,7 @@ from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents, all_units
 from dpicl_rag.surveys.count_plans import column_plan
-from dpicl_rag.surveys.paying_units import paying_documents
+from dpicl_rag.surveys.paying_units import taking_part
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import Counted, PrivateColumn
 from dpicl_rag.synthesis.label_head import LabelHead, LabelHeadPlan, paid_head
@@ -48,8 +48,9 @@ def count_column(request: Request, documents: Documents, run: PrivateRun) -> Pri
     counts, coins = plan.mechanism, run.randomness
 
     def release() -> PrivateColumn:
-        with paying_documents(plan, documents, run, _units(documents, run)) as some:
-            held = _held(column, some.units)
+        units = _units(documents, run)
+        with taking_part(plan, documents, run, [*units]) as some:
+            held = _held(column, [units[name] for name in some.among(units)])
             some.account.pay(plan.price("counts"), delta=plan.threshold_delta)
             smallest, values = None, labels
             if isinstance(counts, Agreement):
@@ -149,6 +150,6 @@ def _value(document: Document, column: str) -> str:
     return plain(field_text(document.metadata.get(column)) or "").strip()
 
 
-def _held(column: str, units: Mapping[str, Sequence[Document]]) -> list[list[str]]:
+def _held(column: str, units: Sequence[Sequence[Document]]) -> list[list[str]]:
     """The values of each unit that has some, each once, in an order of their own. Private."""
-    return [sorted({_value(one, column) for one in own} - {""}) for own in units.values()]
+    return [sorted({_value(one, column) for one in own} - {""}) for own in units]

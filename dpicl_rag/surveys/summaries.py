@@ -44,7 +44,7 @@ from dpicl_rag.surveys.count_plans import (
     units_of_a_step,
 )
 from dpicl_rag.surveys.opinions import units_in_steps
-from dpicl_rag.surveys.paying_units import paying_search, paying_vectors
+from dpicl_rag.surveys.paying_units import found_taking_part, vectors_taking_part
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.subjects import subject_words, subjects
 from dpicl_rag.surveys.survey_results import (
@@ -117,8 +117,8 @@ def _by_vectors(
     plan = survey_plan(run.config, len(words), VOTES)
     public, query = asked_words(question, words, VOTES, embedder)
     vectors = vectors_of(documents, embedder, run.config.privacy_unit)
-    with paying_vectors(plan, documents, run, vectors) as some:
-        blocks = nearest(some.units, query)
+    with vectors_taking_part(plan, documents, run, vectors) as (some, vectors):
+        blocks = nearest(vectors, query)
         found = surveyed(blocks, public, plan, VOTES, some.account, coins)
     survey = survey_result(question, found, plan.mechanism, plan, complete=some.complete)
     return _summary(survey, {}, plan.rho)
@@ -131,9 +131,10 @@ def _by_subjects(
     plan, coins, question = _plan(request, search, run), run.randomness, request.question
     counts = plan.mechanism
     paid, told = plan.rho, dict[str, _Told]()
-    with paying_search(plan, documents, run, search, question or "") as found:
-        account = found.account
-        units = {name: [one.text for one in own] for name, own in found.units.items()}
+    opened = found_taking_part(plan, documents, run, search, question or "")
+    with opened as (some, found, rate):
+        account = some.account
+        units = {name: [one.text for one in own] for name, own in found.items()}
         said = subjects(units, question, run, _part(run, 0, 2))
         account.pay(counts.words.rho, delta=counts.words.delta)
         drawn = counts.words.draw([subject_words(one, question) for one in said], coins)
@@ -150,12 +151,11 @@ def _by_subjects(
             agreed = counts.sentences.draw(votes, coins)
             noise = counts.sentences.noise
             assert isinstance(noise, DiscreteGaussian)
-            estimate = partial(Estimate.of, noise=noise, rate=found.rate)
+            estimate = partial(Estimate.of, noise=noise, rate=rate)
             told = {themes[at].name: asked.told(at, agreed, estimate) for at in largest}
         else:
             paid -= counts.sentences.rho
-    rate, complete = found.rate, found.complete
-    named = survey_result(question, survey, counts.themes, plan, rate, complete=complete)
+    named = survey_result(question, survey, counts.themes, plan, rate, complete=some.complete)
     return _summary(named, told, paid)
 
 

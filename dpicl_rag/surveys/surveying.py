@@ -30,7 +30,7 @@ from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, UnitVectors, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import VectorSource, embedded, on_grid
 from dpicl_rag.surveys.count_plans import ThemeCounts, survey_plan, tally_search
-from dpicl_rag.surveys.paying_units import paying_search, paying_vectors
+from dpicl_rag.surveys.paying_units import found_taking_part, vectors_taking_part
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.vocabulary import Theme, Vocabulary, nearest_words, packaged_words, themes_of
@@ -86,17 +86,17 @@ def survey_units(request: Request, documents: Documents, run: PrivateRun) -> Pri
         public, query = asked_words(question, words, votes, embedder)
         if search is not None and reader is not None:
             each = question or _OF_WHOLE_UNITS
-            with paying_search(plan, documents, run, search, question or "") as some:
-                blocks = phrase_vectors(some.units, each, votes, reader, run, embedder).blocks
+            opened = found_taking_part(plan, documents, run, search, question or "")
+            with opened as (some, units, rate):
+                blocks = phrase_vectors(units, each, votes, reader, run, embedder).blocks
                 found = surveyed(blocks, public, plan, votes, some.account, coins)
-            rate, complete = some.rate, some.complete
         else:
+            rate = sample
             vectors = vectors_of(documents, embedder, config.privacy_unit).sampled(sample, coins)
-            with paying_vectors(plan, documents, run, vectors) as those:
-                blocks = nearest(those.units, query, threshold)
-                found = surveyed(blocks, public, plan, votes, those.account, coins)
-            rate, complete = sample, those.complete
-        return survey_result(question, found, plan.mechanism, plan, rate, complete=complete)
+            with vectors_taking_part(plan, documents, run, vectors) as (some, vectors):
+                blocks = nearest(vectors, query, threshold)
+                found = surveyed(blocks, public, plan, votes, some.account, coins)
+        return survey_result(question, found, plan.mechanism, plan, rate, complete=some.complete)
 
     shaping: tuple[object, ...] = (words, votes, threshold, sample, embedder.fingerprint)
     if reader is not None:

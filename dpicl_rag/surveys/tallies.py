@@ -56,7 +56,7 @@ from dpicl_rag.surveys.opinions import (
     says_likeliest,
     says_yes,
 )
-from dpicl_rag.surveys.paying_units import paying_vectors
+from dpicl_rag.surveys.paying_units import vectors_taking_part
 from dpicl_rag.surveys.remembered_counts import memory_of_counts, remembered_or_released
 from dpicl_rag.surveys.survey_results import Counted, PrivateCount, PrivateTally
 from dpicl_rag.surveys.vocabulary import Vocabulary, nearest_words
@@ -342,8 +342,8 @@ def _nearest_labels(
     public = Vocabulary.embedded(texts, embedder)
     vectors = vectors_of(documents, embedder, run.config.privacy_unit)
     asked = vectors.sampled(request.sample, run.randomness)
-    with paying_vectors(plan, documents, run, asked) as some:
-        *counts, _ = nearest_words(some.units.blocks, public.vectors, request.most)
+    with vectors_taking_part(plan, documents, run, asked) as (some, asked):
+        *counts, _ = nearest_words(asked.blocks, public.vectors, request.most)
         some.account.pay(plan.price("counts"))
         noisy = plan.mechanism.draw(counts, run.randomness)
     noise, cost = plan.mechanism.noise, (plan.epsilon, plan.delta, plan.rho)

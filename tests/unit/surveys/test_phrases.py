@@ -7,7 +7,7 @@ from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.readers.notes import phrases
 from dpicl_rag.requests import Request
 from dpicl_rag.surveys.count_plans import survey_plan
-from dpicl_rag.surveys.paying_units import paying_search
+from dpicl_rag.surveys.paying_units import found_taking_part
 from dpicl_rag.surveys.surveying import phrase_vectors, units_search
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scored_units import ScoredUnits
@@ -106,9 +106,9 @@ def test_units_below_a_threshold_are_not_read(alone):
     search = units_search(source, llm.config, most=None, threshold=0.5)
     run = llm._run(Request.of("survey", question="dogs?", by="model"))
     plan = survey_plan(llm.config, 3, 1)
-    with paying_search(plan, source, run, search, "dogs?") as some:
-        vectors = phrase_vectors(some.units, "dogs?", 1, reader, run, Letters())
-    assert (len(reader.asked), len(vectors.unit), some.rate) == (30, 30, 1.0)
+    with found_taking_part(plan, source, run, search, "dogs?") as (_, units, rate):
+        vectors = phrase_vectors(units, "dogs?", 1, reader, run, Letters())
+    assert (len(reader.asked), len(vectors.unit), rate) == (30, 30, 1.0)
 
 
 @pytest.mark.parametrize(
