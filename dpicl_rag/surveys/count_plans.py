@@ -268,17 +268,18 @@ class SummaryCounts:
     Attributes:
         words: That units say they are about.
         shares: Noise on the counts of themes.
-        sentences: Words that units of the largest themes give.
+        sentences: Words that units of the largest themes give; None where they are not asked.
     """
 
     words: Agreement
     shares: Histogram
-    sentences: Agreement
+    sentences: Agreement | None
 
     @property
     def rho(self) -> float:
         """Price of all for any unit, zCDP."""
-        return self.words.rho + self.shares.rho + self.sentences.rho
+        asked = 0.0 if self.sentences is None else self.sentences.rho
+        return self.words.rho + self.shares.rho + asked
 
     @property
     def themes(self) -> ThemeCounts:
@@ -295,7 +296,7 @@ def summary_plan(
 
     Args:
         config: Public settings.
-        keys: Words that one unit of a theme gives at most.
+        keys: Words that one unit of a theme gives at most; 0 asks none.
         search_rho: zCDP rho that finding the units costs any of them.
         booked: Whether a ledger books what thresholds cost.
 
@@ -307,26 +308,30 @@ def summary_plan(
     left = (rho - search_rho) * _ROUNDING
     if left <= 0:
         raise ConfigurationError("the search takes the whole budget; give it more noise (sigma)")
-    delta = config.threshold_delta(booked=booked) / 2
+    delta = config.threshold_delta(booked=booked) / (2 if keys else 1)
+    themes = 1.0 if keys else SHARES.summary_words + SHARES.summary_themes
     agreed = partial(Agreement.within, stability=DIRECT, adjacency=config.adjacency, gaussian=fine)
-    words = agreed(SHARES.summary_words * left, delta, keys=1)
-    for_shares = SHARES.summary_themes * left
+    words = agreed(SHARES.summary_words / themes * left, delta, keys=1)
+    for_shares = min(SHARES.summary_themes / themes * left, left - words.rho)
     shares = Histogram.within(for_shares, _THEMES, 1, DIRECT, config.adjacency, gaussian=fine)
-    sentences = agreed(left - words.rho - shares.rho, delta, keys=keys)
     of_words = f"words that units say they are about, released where about {words.threshold} do"
-    of_sentences = f"words of the largest themes, released where about {sentences.threshold} say so"
+    parts: tuple[Price, ...] = (
+        Price("search", search_rho, _SEARCH),
+        Price("words", words.rho, of_words, words.delta),
+        Price("themes", shares.rho, "noise on the count of each theme"),
+    )
+    sentences = None
+    if keys:
+        sentences = agreed(left - words.rho - shares.rho, delta, keys=keys)
+        what = f"words of the largest themes, released where about {sentences.threshold} say so"
+        parts = (*parts, Price("sentences", sentences.rho, what, sentences.delta))
     return Plan(
         mechanism=SummaryCounts(words, shares, sentences),
         individual=_each_pays(config),
         epsilon=config.epsilon,
         delta=config.delta,
         rho=rho,
-        parts=(
-            Price("search", search_rho, _SEARCH),
-            Price("words", words.rho, of_words, words.delta),
-            Price("themes", shares.rho, "noise on the count of each theme"),
-            Price("sentences", sentences.rho, of_sentences, sentences.delta),
-        ),
+        parts=parts,
         gaussian=fine,
     )
 

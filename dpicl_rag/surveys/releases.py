@@ -23,9 +23,13 @@ from dpicl_rag.results import PrivateAnswer, PrivateLabel, ReleasedBy, cost_of
 from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of, whole_of
 from dpicl_rag.surveys import column_releases, tallies
 from dpicl_rag.surveys.remembered_counts import published_count
-from dpicl_rag.surveys.summaries import plan_of_summary, summarise_units
+from dpicl_rag.surveys.summaries import (
+    plan_of_summary,
+    plan_of_survey_documents,
+    summarise_units,
+    survey_documents,
+)
 from dpicl_rag.surveys.survey_results import ReleasedNumbers, SurveyedUnits
-from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
 from dpicl_rag.synthesis.label_head import LabelHead, published_label
 
 T = TypeVar("T")
@@ -178,7 +182,7 @@ _RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "tally": _under_terms(tallies.tally_units),
     "column": _under_terms(column_releases.count_column),
     "label-head": _under_terms(column_releases.release_head),
-    "survey": _under_terms(survey_units),
+    "survey": _under_terms(survey_documents),
     "summary": _under_terms(summarise_units),
     "person": _about_one,
 }
@@ -189,7 +193,7 @@ _PLANS: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Planned]] = {
     "tally": _under_terms(tallies.plan_of_tally),
     "column": _under_terms(column_releases.plan_of_column),
     "label-head": _under_terms(column_releases.plan_of_head),
-    "survey": _under_terms(plan_of_survey),
+    "survey": _under_terms(plan_of_survey_documents),
     "summary": _under_terms(plan_of_summary),
     "person": lambda request, documents, run: (_FREE, None),
 }

@@ -16,7 +16,7 @@ from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import Language, language_data, language_of, says_nothing
 from dpicl_rag.languages.prose import prose_for
-from dpicl_rag.languages.sentences import first_sentence
+from dpicl_rag.languages.sentences import first_sentence, mail_as_read
 from dpicl_rag.prompts import Example, Prompt, PromptTemplate
 from dpicl_rag.surveys.count_plans import units_of_a_step
 from dpicl_rag.surveys.opinions import units_in_steps
@@ -70,7 +70,7 @@ def _said(
     units: Sequence[Sequence[str]], model: LanguageModel, prompt: Prompt, most: int
 ) -> list[str]:
     """What a model says of each unit; empty of one without words."""
-    inputs = [model.digest(own, most) for own in units]
+    inputs = [model.digest(list(map(mail_as_read, own)), most) for own in units]
     some = [one for one in inputs if one]  # no row reads nothing: an error would tell of it
     with enough_memory():
         rows = read(model, prompt, some, room=_TOKENS)

@@ -31,7 +31,7 @@ from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Agreed
-from dpicl_rag.requests import VOTES, Request
+from dpicl_rag.requests import FIELDS, VOTES, Request
 from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents, vectors_of
@@ -57,7 +57,9 @@ from dpicl_rag.surveys.surveying import (
     Surveyed,
     asked_words,
     nearest,
+    plan_of_survey,
     survey_result,
+    survey_units,
     surveyed,
     units_search,
 )
@@ -77,7 +79,7 @@ def summarise_units(request: Request, documents: Documents, run: PrivateRun) -> 
     """
     config, asks = run.config, _asks(request, run)
     memory = memory_of_counts(documents, run)
-    embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
+    embedder = _embedder(documents)
     released = _by_subjects if asks else _by_vectors
     return remembered_or_released(
         memory,
@@ -88,6 +90,45 @@ def summarise_units(request: Request, documents: Documents, run: PrivateRun) -> 
         partial(released, request, documents, run, embedder),
         enough=lambda one: one.epsilon >= config.epsilon and one.delta >= config.delta,
     )
+
+
+def survey_documents(request: Request, documents: Documents, run: PrivateRun) -> PrivateSurvey:
+    """Survey documents; see `PrivateContextLLM.survey` for errors.
+
+    Asked in words what they are about, and nothing else, units say it in words of their own, where
+    a model can be silent: vectors tell addresses and dates, too. Else it is by vectors.
+
+    Args:
+        request: What is asked, if anything.
+        documents: Private.
+        run: Reads units, and pays.
+    """
+    if not _asks_subjects(request, run):
+        return survey_units(request, documents, run)
+    config, embedder = run.config, _embedder(documents)
+
+    def release() -> PrivateSurvey:
+        return _themes(request, documents, run, embedder)[0]
+
+    return remembered_or_released(
+        memory_of_counts(documents, run),
+        PrivateSurvey,
+        request,
+        (embedder.fingerprint, *_read_by(run)),
+        run,
+        release,
+        enough=lambda one: one.epsilon >= config.epsilon and one.delta >= config.delta,
+    )
+
+
+def plan_of_survey_documents(
+    request: Request, documents: Documents, run: PrivateRun
+) -> tuple[Plan[Any], int | None]:
+    """The plan of a survey, and about how many units a model or a reader reads for it."""
+    if not _asks_subjects(request, run):
+        return plan_of_survey(request, documents, run)
+    search = _search(documents, run)
+    return _plan(request, search, run), search.aim
 
 
 def plan_of_summary(
@@ -106,7 +147,7 @@ def _words(request: Request) -> Sequence[str]:
 
 
 def _plan(request: Request, search: Search, run: PrivateRun) -> Plan[SummaryCounts]:
-    keys = answer_keys(_question(request)).most
+    keys = answer_keys(_question(request)).most if request.kind == "summary" else 0
     return summary_plan(run.config, keys, search.rho(run.config.adjacency), booked=run.booked)
 
 
@@ -127,6 +168,13 @@ def _by_vectors(
 def _by_subjects(
     request: Request, documents: Documents, run: PrivateRun, embedder: Embedder
 ) -> PrivateSummary:
+    return _summary(*_themes(request, documents, run, embedder))
+
+
+def _themes(
+    request: Request, documents: Documents, run: PrivateRun, embedder: Embedder
+) -> tuple[PrivateSurvey, Mapping[str, _Told], float]:
+    """Themes by what units say they are about, what those of the largest say, and the price."""
     search = _search(documents, run)
     plan, coins, question = _plan(request, search, run), run.randomness, request.question
     counts = plan.mechanism
@@ -144,7 +192,7 @@ def _by_subjects(
         account.pay(plan.price("themes"))
         members = [theme_of.count(at) for at in (*range(len(themes)), None)]
         survey = Surveyed(themes, words, counts.shares.draw(members, coins))
-        if largest := _largest(survey):
+        if counts.sentences is not None and (largest := _largest(survey)):
             asked = _Asking.of(request, run)
             votes = asked.votes(largest, theme_of, units)
             account.pay(counts.sentences.rho, delta=counts.sentences.delta)
@@ -154,9 +202,9 @@ def _by_subjects(
             estimate = partial(Estimate.of, noise=noise, rate=rate)
             told = {themes[at].name: asked.told(at, agreed, estimate) for at in largest}
         else:
-            paid -= counts.sentences.rho
+            paid -= plan.price("sentences")
     named = survey_result(question, survey, counts.themes, plan, rate, complete=some.complete)
-    return _summary(named, told, paid)
+    return named, told, paid
 
 
 def _search(documents: Documents, run: PrivateRun) -> Search:
@@ -170,6 +218,18 @@ def _part(run: PrivateRun, at: int, of: int) -> Progress | None:
     """Tells the progress of one of several parts as that of the whole."""
     told = run.on_progress
     return None if told is None else lambda part, _: told((at + part) / of, 1.0)
+
+
+def _embedder(documents: Documents) -> Embedder:
+    return getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
+
+
+def _asks_subjects(request: Request, run: PrivateRun) -> bool:
+    """True of a survey that is told from a question about all there is, of a model's units."""
+    given = {name: getattr(request, name) for name in FIELDS["survey"] if name != "fresh"}
+    default = {name: Request.model_fields[name].default for name in given}
+    told = request.words is not None and given == default
+    return told and run.reader is None and _asks(request, run)
 
 
 def _asks(request: Request, run: PrivateRun) -> bool:

@@ -150,6 +150,47 @@ def test_planted_themes_are_named_with_their_shares(corpus):
     assert later.themes[0].title == "piano"
 
 
+ABOUT = "What are the main themes?"
+
+
+def test_asked_what_they_are_about_units_say_it_and_nobody_is_asked_more(corpus, tmp_path):
+    with (
+        Ledger(tmp_path / "ledger.sqlite") as ledger,
+        AnswerMemory(tmp_path / "memory", "mail", embedder=Themed()) as memory,
+    ):
+        asking = llm(ledger=ledger, knowledge=memory)
+        found = asking.ask(ABOUT, corpus)
+        assert found.kind == "survey"
+        assert [theme.name for theme in found.themes][:3] == list(PLANTED)
+        assert asking.model.said_of.keys() == {True}  # about what; of none why
+        plan = asking.plan(corpus, Request.of(None, question=ABOUT))
+        assert [part.name for part in plan.parts] == ["search", "words", "themes"]
+        assert sum(part.rho for part in plan.parts) == pytest.approx(plan.rho, rel=1e-6)
+        assert sum(part.delta for part in plan.parts) <= llm().config.threshold_delta(booked=True)
+        assert found.rho == plan.rho
+        assert ledger.status()[0].spent == pytest.approx(plan.rho, abs=1e-8)
+        again = asking.ask("What do people write about?", corpus)
+        assert (again.from_memory, again.rho, again.themes) == (True, 0.0, found.themes)
+
+
+@pytest.mark.parametrize("fields", [{}, {"votes": 2}, {"sample": 0.9}, {"by": "vectors"}])
+def test_a_survey_with_fields_of_its_own_is_by_vectors(corpus, fields):
+    asking = llm()
+    asking.ask(ABOUT, corpus, vocabulary=WORDS, kind="survey", **fields)
+    asking.survey(None, corpus, vocabulary=WORDS)
+    assert not asking.model.said_of
+
+
+def test_a_mail_is_about_what_it_says(monkeypatch):
+    mail = "From: Ida <ida@elm.example>\nSubject: A\n\nThe piano is old.\n\nIda\nElm Court 4"
+    model, read = Reading(knowing), []
+    honest = model.digest
+    monkeypatch.setattr(model, "digest", lambda own, most: read.append(own) or honest(own, most))
+    run = SimpleNamespace(reader=None, model=model, config=llm().config)
+    assert subjects({"one": [mail]}, None, run, None) == ["the piano"]
+    assert read[0] == ["From: Ida\nSubject: A\n\nThe piano is old."]
+
+
 def test_a_text_is_of_the_theme_that_it_is_nearest_to_and_no_other():
     embedder = Themed()
     themes = themes_of(["piano", "cake"], [2, 1], on_grid(embedder.embed(["piano", "cake"])))
