@@ -110,7 +110,7 @@ def test_every_mechanism_has_a_row():
 
 def test_every_charge_has_a_row():
     found = set(charging(PACKAGE)) - PASSED_ON
-    assert {"surveys/tallies.py", "vision/classify.py", "tabular/charge.py"} <= found
+    assert {"surveys/paying_units.py", "vision/classify.py", "tabular/charge.py"} <= found
     assert found - NAMED == set()
 
 
