@@ -233,8 +233,8 @@ def _print_numbers(found: Numbers) -> None:
         _print_bars({**listed, "others": found.others})
         if (smaller := len(found.themes) - LISTED) > 0:
             screen.print(f"and {smaller} smaller themes; --json has all", style="dim")
-        least = f"themes of fewer than about {found.smallest} units are not seen"
-        screen.print(least, style="dim")
+        for note in found.notes:
+            screen.print(note, style="dim", soft_wrap=True)
 
 
 def _print_bars(counts: Mapping[str, Estimate]) -> None:

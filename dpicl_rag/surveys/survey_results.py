@@ -230,8 +230,10 @@ class SurveyedUnits:
         """Themes that prose lists, with their units: none that may have no unit."""
         return [(one.title, one.units) for one in self.themes if one.units.low > 0][:most]
 
-    def _ends(self, prose: Prose) -> list[str]:
+    @property
+    def notes(self) -> list[str]:
         """What was hardly ever shown, and what is left out."""
+        prose = prose_for(self.question)
         smallest = prose.number("smallest", self.smallest)
         return [smallest] if self.complete else [smallest, prose.sentence("left_out")]
 
@@ -272,7 +274,7 @@ class PrivateSurvey(SurveyedUnits):
         told = [prose.counts("about", listed, self.total, self.others)]
         if (smaller := len(self.themes) - len(listed)) > 0:
             told.append(prose.number("smaller", smaller))
-        return " ".join([*told, *self._ends(prose)])
+        return " ".join([*told, *self.notes])
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
@@ -327,7 +329,7 @@ class PrivateSummary(SurveyedUnits):
         prose = prose_for(self.question)
         told = [prose.counts("about", self.told(_SUMMARISED), self.total, self.others)]
         told += [f"{one.sentence}." for one in self.themes if one.sentence]
-        return " ".join([*told, *self._ends(prose)])
+        return " ".join([*told, *self.notes])
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""

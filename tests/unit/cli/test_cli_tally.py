@@ -128,8 +128,20 @@ def test_a_survey_has_a_bar_for_each_theme_and_says_how_small_it_sees(cli, mail)
     assert result.exit_code == 0
     bars, note, spent, _ = result.stdout.splitlines()[-4:]
     assert bars.startswith("others")
-    assert note.startswith("themes of fewer than about ")
+    assert note.startswith("Themes of fewer than about ")
     assert spent.startswith("spent: epsilon 8, delta 1e-05, rho 1.2")
+
+
+def test_a_survey_says_that_units_may_be_left_out(cli, mail):
+    cli("budget", "set", "--corpus", mail, "--epsilon", "8")
+    survey = ("survey", "--corpus", mail, "--epsilon", "4", "--fresh")
+    said = [cli(*survey).stdout, cli(*survey).stdout]
+    for question in ("a code?", "an entry?", "a door?"):
+        cli("ask", question, "--corpus", mail, "--epsilon", "4")
+    said.append(cli(*survey).stdout)
+    left_out = "Units that have spent their budget are not counted."
+    assert [one.count(left_out) for one in said] == [0, 0, 1]
+    assert "cannot pay" in cli(*survey).stderr  # all have paid for three
 
 
 def test_a_survey_in_json_loads_no_language_model(cli, mail, monkeypatch):
