@@ -8,6 +8,7 @@ such list: what an amount counts are words.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
 
@@ -22,6 +23,13 @@ _CURRENCIES = {
 }
 CURRENCY_OF = {word: code for code, words in _CURRENCIES.items() for word in words}
 """The code of each sign and name of a currency."""
+
+_FROM_TO = re.compile(
+    r"(?:(?<![\d:.h])\b(?P<hour>\d{1,2})|(?<=\d))\s?(?:[-\u2013]|to|till|bis|à|a|alle)\s?"
+    r"(?=\d{1,2}\b(?!\.?\s(?!Uhr)[A-Z]))"
+)
+HOURS = " \u2013 "
+"""Between two times of day."""
 
 
 @cache
@@ -65,6 +73,17 @@ def day_form(month: int, day: int, language: Language) -> str | None:
 def time_form(hour: int, minute: int) -> str:
     """A time of day in all languages."""
     return f"{hour}:{minute:02d}"
+
+
+def hours_form(times: Set[str]) -> tuple[str, ...]:
+    """From when to when, in all languages: "9:00 – 17:30". Of more times nothing: of two spans."""
+    ordered = sorted(times, key=lambda time: tuple(map(int, time.split(":"))))
+    return (HOURS.join(ordered),) if 0 < len(ordered) <= 2 else ()
+
+
+def from_to(text: str) -> str:
+    """A text in which both times of "9-17" stand behind a word: "from 9 until 17"."""
+    return _FROM_TO.sub(lambda it: f"from {it['hour']} until " if it["hour"] else " until ", text)
 
 
 def _weekdays(language: Language) -> tuple[str, ...]:

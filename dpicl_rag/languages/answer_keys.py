@@ -15,8 +15,11 @@ from itertools import chain
 
 from dpicl_rag.languages.answer_domains import (
     CURRENCY_OF,
+    HOURS,
     answer_domain,
     day_form,
+    from_to,
+    hours_form,
     time_form,
     weekday_form,
     yes_or_no,
@@ -111,6 +114,7 @@ class AnswerKeys:
         # German writes one word, and which of two has a capital is not told of them in one.
         lists = self.kind is QuestionKind.LIST
         self.run_together = lists and not self.language.nouns_have_capitals
+        self._of_hours = self.kind is QuestionKind.OTHER and self.language.asks_for_hours(question)
         self.domain = answer_domain(self.kind, self.language)
         self._asked = frozenset(word.casefold() for word in _WORD.findall(question))
         self._asked_stems = frozenset(map(self.language.stem, self._asked))
@@ -169,6 +173,9 @@ class AnswerKeys:
             case QuestionKind.PERSON | QuestionKind.PLACE:
                 words = frozenset(word.casefold() for word in _WORD.findall(text))
                 return lambda key: words.issuperset(_WORD.findall(key.casefold()))
+            case _ if self._of_hours:
+                times = {*self._times(from_to(text))}
+                return lambda key: times.issuperset(key.split(HOURS))
             case kind if kind in _PARTS:
                 if language_of(text) is not self.language:
                     return lambda key: True
@@ -253,7 +260,8 @@ class AnswerKeys:
                 yield from self._items(text)
                 return
             case QuestionKind.OTHER:
-                yield from self._phrase(text)
+                times = {*self._times(from_to(text))}
+                yield from hours_form(times) if self._of_hours else self._phrase(text)
                 return
         language, words = self.language, dict[str, bool]()
         for at, word in enumerate(_WORD.findall(text)):

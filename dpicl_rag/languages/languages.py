@@ -90,6 +90,7 @@ class Language:
         generic: Nouns that one wording of a question has and another lacks.
         at_present: Words of a question that an answer to it leaves out.
         announcing: Words of an answer that only announce a reason.
+        timetables: Words of a question for all times, such as opening hours.
         bounds: Words of a time until which something is so.
         contrasts: Words that take back a part of what was said before them.
         opposites: Pairs of words: who asks for one does not ask for the other.
@@ -116,6 +117,7 @@ class Language:
     generic: frozenset[str]
     at_present: frozenset[str]
     announcing: frozenset[str]
+    timetables: frozenset[str]
     bounds: frozenset[str]
     contrasts: frozenset[str]
     opposites: tuple[frozenset[str], ...]
@@ -209,8 +211,14 @@ class Language:
         ]
         for kind, begins in self.asks.items():
             if any(map(begins.match, clauses)):
-                return kind
+                # "Quels sont les horaires ?" asks for no items.
+                all_times = kind is QuestionKind.LIST and self.asks_for_hours(question)
+                return QuestionKind.OTHER if all_times else kind
         return QuestionKind.OTHER
+
+    def asks_for_hours(self, question: str) -> bool:
+        """True of a question with a word for all times, such as opening hours."""
+        return not self.timetables.isdisjoint(re.findall(r"\w+", question.casefold()))
 
     def times_in_words(self, text: str) -> Iterator[tuple[int, int]]:
         """Hours and minutes of times like "half past eight"."""
@@ -372,6 +380,7 @@ def _language(code: str, data: dict[str, Any]) -> Language:
         generic=frozenset(data["generic"].split()),
         at_present=frozenset(data["at_present"].split()),
         announcing=frozenset(data["announcing"].split()),
+        timetables=frozenset(data["timetables"].split()),
         bounds=frozenset(data["bounds"].split()),
         contrasts=frozenset(data["contrasts"].split()),
         opposites=tuple(

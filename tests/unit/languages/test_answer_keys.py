@@ -340,3 +340,32 @@ def test_names_and_numbers_of_a_question_are_looked_for():
 )
 def test_an_answer_has_what_the_question_asks_for(question, answer, answers):
     assert AnswerKeys(question).answers(answer) is answers
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "keys"),
+    [
+        ("What are the opening hours on weekdays?", "It opens at a quarter to seven.", ("6:45",)),
+        ("What are the opening hours?", "From 9 to 17.", ("9:00 \u2013 17:00",)),
+        ("What are the opening hours?", "9:00-17:30", ("9:00 \u2013 17:30",)),
+        ("What are the office hours?", "We are here from 9 am to 5 pm.", ("9:00 \u2013 17:00",)),
+        ("What are the office hours?", "Monday to Friday, 8.30 to 12", ("8:30 \u2013 12:00",)),
+        ("Wie sind die Öffnungszeiten?", "Von 9 bis 17 Uhr.", ("9:00 \u2013 17:00",)),
+        ("Welche Öffnungszeiten hat das Bad?", "8.30-12 Uhr", ("8:30 \u2013 12:00",)),
+        ("Quels sont les horaires ?", "De 9h à 17h30.", ("9:00 \u2013 17:30",)),
+        ("¿Cuál es el horario?", "De 9 a 17 horas.", ("9:00 \u2013 17:00",)),
+        ("Quali sono gli orari?", "Dalle 9 alle 17.", ("9:00 \u2013 17:00",)),
+        ("What are the office hours?", "9-12 and 14-18.", ()),  # two spans are no one span
+        ("What are the office hours?", "Saturday is the day of diving.", ()),
+        ("How many hours does it take?", "40 hours", ("40 hours",)),
+    ],
+)
+def test_opening_hours_are_from_when_to_when(question, answer, keys):
+    assert AnswerKeys(question).of(answer) == keys
+
+
+def test_a_document_states_opening_hours_in_whatever_form():
+    states = AnswerKeys("What are the opening hours?").states("We open at nine o'clock, till 5 pm.")
+    assert states("9:00 \u2013 17:00")
+    assert states("17:00")
+    assert not states("9:00 \u2013 18:00")
