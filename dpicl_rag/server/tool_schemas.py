@@ -169,6 +169,7 @@ class CountResult(Cost):
     read_right: ReadRight | None = Field(
         description="By the model's rehearsal; the count is corrected by it. None: it is not."
     )
+    asked: int | None = Field(description="About how many units were asked; null: not counted.")
     complete: bool = Field(description="False where units had spent their budget and are left out.")
 
 

@@ -38,6 +38,7 @@ class PrivateCount:
         yes: How many.
         reading: How often the model is right, by its rehearsal, which ``yes`` is corrected by; its
             interval holds noise and misreading. None where it is not: it holds noise alone.
+        asked: About how many were asked; None where that was not counted.
         epsilon: It is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         rho: zCDP rho that it cost any unit at most, its search included.
@@ -55,6 +56,7 @@ class PrivateCount:
     rho: float
     complete: bool = True
     reading: Reading | None = None
+    asked: int | None = None
     from_memory: bool = False
 
     @property
@@ -62,13 +64,16 @@ class PrivateCount:
         """A sentence in the question's language, and what the interval holds."""
         prose = prose_for(self.question)
         held = _held(prose, self.reading, complete=self.complete)
+        if not self.complete and self.asked is not None:
+            held[-1] = prose.number("left_out_of", self.asked)
         return " ".join([prose.yes(self.yes), *held])
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
         rates = None if self.reading is None else _rates(self.reading)
         beside = {"complete": self.complete, "from_memory": self.from_memory, **cost_of(self)}
-        return {"text": self.text, "yes": asdict(self.yes), "read_right": rates, **beside}
+        told = {"text": self.text, "yes": asdict(self.yes), "asked": self.asked}
+        return {**told, "read_right": rates, **beside}
 
     def _repr_html_(self) -> str:
         return notebook_bars(self.question, {"yes": self.yes}, self)

@@ -94,7 +94,8 @@ def count_units(request: Request, documents: Documents, run: PrivateRun) -> Priv
             found = Estimate.of(counts[0], noise.noise, rate)
         else:
             found = corrected(*counts, noise.said.noise, noise.units.noise, reading, rate)
-        return PrivateCount(question, found, *asked.cost, reading)
+        many = max(0, round(counts[1] / rate))
+        return PrivateCount(question, found, *asked.cost, reading, many)
 
     if how is not None:
         countable(how.clear, anyway=request.anyway)

@@ -26,6 +26,7 @@ def test_json_is_one_object(cli, mail):
     assert set(found.pop("yes")) == {"units", "low", "high"}
     assert found.pop("text").endswith("95 in 100 that say no.")
     assert found.pop("read_right") == {"yes": 0.9, "no": 0.95}
+    assert 0 <= found.pop("asked") <= 400  # two, with the noise of a fiftieth of epsilon 1
     assert found == {"complete": True, "from_memory": False, **ONE}
     assert result.stderr == ""
 

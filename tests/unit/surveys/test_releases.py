@@ -74,7 +74,7 @@ def test_numbers_at_a_door_of_text_cost_what_the_plan_and_the_ledger_say(tmp_pat
     [spent] = [one.spent for one in ledger.status() if (one.kind, one.name) == ("corpus", "mail")]
     assert answer.rho == pytest.approx(plan.rho) == pytest.approx(spent)
     assert (answer.kind, answer.by, answer.question) == ("count", "counts", COUNT)
-    assert set(answer.numbers) == {"yes", "read_right", "complete"}
+    assert set(answer.numbers) == {"yes", "asked", "read_right", "complete"}
     assert str(answer.numbers["yes"]["units"]) in answer.text
 
 

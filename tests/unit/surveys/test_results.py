@@ -12,6 +12,7 @@ from dpicl_rag.surveys.survey_results import (
 )
 from tests.support.readings import SEEING
 
+LEFT_OUT = "Units that have spent their budget are not counted."
 MANY, FEW = Estimate(120, 110, 130), Estimate(0, 0, 9)
 
 
@@ -34,6 +35,9 @@ def test_a_count_says_what_its_interval_holds():
         None,
         {"yes": 0.9, "no": 0.95},
     )
+    some = replace(count, complete=False, asked=205)
+    assert some.text.endswith("Of about 205 documents: " + LEFT_OUT[:1].lower() + LEFT_OUT[1:])
+    assert replace(some, asked=None).text.endswith(LEFT_OUT)
     assert "broken?" in count._repr_html_()
     assert "0.02" in count._repr_html_()
 
