@@ -75,10 +75,11 @@ def time_form(hour: int, minute: int) -> str:
     return f"{hour}:{minute:02d}"
 
 
-def hours_form(times: Set[str]) -> tuple[str, ...]:
+def hours_form(times: Set[str]) -> Iterator[str]:
     """From when to when, in all languages: "9:00 – 17:30". Of more times nothing: of two spans."""
     ordered = sorted(times, key=lambda time: tuple(map(int, time.split(":"))))
-    return (HOURS.join(ordered),) if 0 < len(ordered) <= 2 else ()
+    if 0 < len(ordered) <= 2:
+        yield HOURS.join(ordered)
 
 
 def from_to(text: str) -> str:

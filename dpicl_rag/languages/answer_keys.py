@@ -247,7 +247,7 @@ class AnswerKeys:
             case QuestionKind.YES_OR_NO:
                 words = [word.casefold() for word in _WORD.findall(text)]
                 return yes_or_no(words, self._asked, self.language)
-        return self._parts(text)
+        return hours_form({*self._times(from_to(text))}) if self._of_hours else self._parts(text)
 
     def _parts(self, text: str) -> Iterator[str]:
         """Words of an answer that are news: a phrase, items of a list, or single words.
@@ -260,8 +260,7 @@ class AnswerKeys:
                 yield from self._items(text)
                 return
             case QuestionKind.OTHER:
-                times = {*self._times(from_to(text))}
-                yield from hours_form(times) if self._of_hours else self._phrase(text)
+                yield from self._phrase(text)
                 return
         language, words = self.language, dict[str, bool]()
         for at, word in enumerate(_WORD.findall(text)):

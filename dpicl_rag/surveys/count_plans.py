@@ -288,6 +288,10 @@ class SummaryCounts:
         assert isinstance(noise, DiscreteGaussian)
         return ThemeCounts(Histogram(noise, self.words.rho), self.words.threshold, self.shares)
 
+    def smallest(self, sample: float = 1.0) -> int:
+        """As that of themes."""
+        return self.themes.smallest(sample)
+
 
 def summary_plan(
     config: PrivacyConfig, keys: int, search_rho: float, *, booked: bool

@@ -168,6 +168,7 @@ def test_asked_what_they_are_about_units_say_it_and_nobody_is_asked_more(corpus,
         assert sum(part.rho for part in plan.parts) == pytest.approx(plan.rho, rel=1e-6)
         assert sum(part.delta for part in plan.parts) <= llm().config.threshold_delta(booked=True)
         assert found.rho == plan.rho
+        assert found.smallest == plan.mechanism.smallest()
         assert ledger.status()[0].spent == pytest.approx(plan.rho, abs=1e-8)
         again = asking.ask("What do people write about?", corpus)
         assert (again.from_memory, again.rho, again.themes) == (True, 0.0, found.themes)
