@@ -216,6 +216,13 @@ class Request(BaseModel):
         """The question, or that of whole documents in whose language the result is told."""
         return self.question or self._words
 
+    @property
+    def says_nothing_of_how(self) -> bool:
+        """Whether it is a survey of all there is, asked for in words and by no other field."""
+        given = {name: getattr(self, name) for name in FIELDS["survey"] if name != "fresh"}
+        default = {name: type(self).model_fields[name].default for name in given}
+        return self.kind == "survey" and self.words is not None and given == default
+
     def asked_as(self, words: str | None) -> Self:
         """The same; where it has no question it is told in the language of these words."""
         if self.question:

@@ -178,7 +178,8 @@ def ask_units(
     survey, by_vectors = request.kind == "survey", request.read_by == "vectors"
     if by_vectors and not survey and place.threshold is not None:
         raise ConfigurationError("vectors of all units are read; leave --threshold out")
-    if isinstance(paying, option_groups.Answering) and (by_vectors or survey):
+    reads = request.says_nothing_of_how  # a model that can be silent
+    if isinstance(paying, option_groups.Answering) and (by_vectors or survey) and not reads:
         paying = paying.paying()
     whole = by_vectors or request.kind in ("survey", "summary")
     documents: Any = opened
@@ -190,7 +191,7 @@ def ask_units(
         model = asked_model(opened, place, config, paying, quiet, reader=reader)
         llm = stack.enter_context(model)
         found: Any
-        if by_vectors:
+        if by_vectors and not reads:
             with console.status("Counting", quiet=quiet):
                 found = llm.run(request, documents)
         else:

@@ -31,7 +31,7 @@ from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.prose import prose_for
 from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
 from dpicl_rag.mechanisms.private_counts import Agreed
-from dpicl_rag.requests import FIELDS, VOTES, Request
+from dpicl_rag.requests import VOTES, Request
 from dpicl_rag.results import Estimate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.retrievers import Documents, vectors_of
@@ -225,11 +225,8 @@ def _embedder(documents: Documents) -> Embedder:
 
 
 def _asks_subjects(request: Request, run: PrivateRun) -> bool:
-    """True of a survey that is told from a question about all there is, of a model's units."""
-    given = {name: getattr(request, name) for name in FIELDS["survey"] if name != "fresh"}
-    default = {name: Request.model_fields[name].default for name in given}
-    told = request.words is not None and given == default
-    return told and run.reader is None and _asks(request, run)
+    """True of a survey whose units say what they are about: in words, and of no paid reader."""
+    return request.says_nothing_of_how and run.reader is None and _asks(request, run)
 
 
 def _asks(request: Request, run: PrivateRun) -> bool:

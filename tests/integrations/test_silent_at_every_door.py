@@ -46,7 +46,7 @@ def python(installed: Installation, question: str) -> Told:
 def command_line(installed: Installation, question: str) -> Told:
     words = ("ask", question, "--corpus", "notes", "--json", "--quiet")
     found = installed.command(*words)["stdout"]
-    return found["answer"], found["rho"]
+    return found.get("answer") or found["text"], found["rho"]
 
 
 def over_http(installed: Installation, question: str) -> Told:
@@ -112,3 +112,16 @@ def test_an_answer_is_the_same_at_every_door_and_costs_what_it_says(
     found = asked(door, question, answers)
     assert found == asked("Python", question, answers)
     assert found[0] == told
+
+
+ABOUT = {"note": "the garden"}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_all_is_about_is_said_by_the_units_at_every_door(
+    door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_run, "rehearsal_of", lambda model: KNOWS)
+    found = asked(door, "What are the main themes?", ABOUT)
+    assert found == asked("Python", "What are the main themes?", ABOUT)
+    assert " about garden" in found[0]
