@@ -27,6 +27,9 @@ TOY = (
 _UNLIMITED = (
     "no budget is set, so nothing bounds all answers together; dpicl-rag budget set sets one"
 )
+_NEVER_ASKED = (
+    "this model was not asked here before: of one that can say nothing fewer documents are enough"
+)
 _SENT = "each unit that is found is sent to the reader in a call of its own"
 
 
@@ -55,6 +58,7 @@ def asked_model(
     from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
     from dpicl_rag.language_models.readers.no_writer import UnloadedModel
     from dpicl_rag.prompts import PromptTemplate
+    from dpicl_rag.rehearsal import keep_name
 
     answering = paying if isinstance(paying, option_groups.Answering) else None
     made: dict[str, Any] = config.model_dump(exclude_unset=True)
@@ -89,6 +93,8 @@ def asked_model(
         tell_toy(llm.model)
         if answering is not None and reader is None:
             rehearse(llm.model, quiet=quiet)
+            if answering.model is not None:
+                keep_name(answering.model, llm.model)
         yield llm
 
 
@@ -102,12 +108,19 @@ def planning_model(
     """A model that makes plans alone: none is loaded, nothing is searched, and nothing is paid."""
     from dpicl_rag.language_models.readers.no_writer import UnloadedModel, UnloadedReader
     from dpicl_rag.private_context_llm import PrivateContextLLM
+    from dpicl_rag.rehearsal import unloaded
 
     config.require_reader(reader)
+    known = UnloadedModel()
+    if isinstance(paying, option_groups.Answering) and paying.model and reader is None:
+        found = unloaded(paying.model)
+        if found is None:
+            console.note(_NEVER_ASKED)
+        known = found or known
     file, booked = (None, None) if paying.no_ledger else (paying.ledger, name)
     with file_budgets.open_book(file, booked) as ledger:
         yield PrivateContextLLM(
-            UnloadedModel(),
+            known,
             reader=None if reader is None else UnloadedReader(),
             ledger=ledger,
             corpus=name,

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from dpicl_rag.files.run_files import write_whole
 from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.defaults import is_toy
-from dpicl_rag.language_models.readers.no_writer import NoWriter
+from dpicl_rag.language_models.readers.no_writer import NoWriter, UnloadedModel
 from dpicl_rag.rehearsal.labelling import Labelling, labelling_version, rehearse_labelling
 from dpicl_rag.rehearsal.rehearsing import Rehearsal, rehearsal_version, rehearse
 from dpicl_rag.rehearsal.yes_or_no import YesOrNo, rehearse_yes_or_no, yes_or_no_version
@@ -99,9 +99,37 @@ def rehearsal_of(model: LanguageModel, *, on_progress: Progress | None = None) -
     Raises:
         EngineUnavailableError: The engine does not answer; nothing is kept.
     """
+    if isinstance(model, UnloadedModel):
+        return ANSWERS.kept(model) or Rehearsal()
     if not speaks(model) or isinstance(model, NoWriter):
         return Rehearsal()
     return ANSWERS.of(model, on_progress)
+
+
+def keep_name(name: str, model: LanguageModel) -> None:
+    """Note what a name stands for, so that plans know a model that was asked without loading it.
+
+    Args:
+        name: A Hugging Face id, a folder, or an address.
+        model: That was loaded by it.
+    """
+    file = _name_file(name)
+    with suppress(OSError):  # then plans do not know it
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, model.fingerprint.encode())
+
+
+def unloaded(name: str) -> UnloadedModel | None:
+    """The place of a model by its name, as it was when it was last asked; None if it never was."""
+    with suppress(OSError, ValueError):
+        return UnloadedModel(_name_file(name).read_bytes().decode())
+    return None
+
+
+def _name_file(name: str) -> Path:
+    whole = str(Path(name).resolve()) if Path(name).is_dir() else name
+    key = hashlib.sha256(whole.encode()).hexdigest()
+    return user_cache_path("dpicl-rag") / "rehearsals" / "names" / key
 
 
 def yes_or_no_of(model: LanguageModel, *, on_progress: Progress | None = None) -> YesOrNo:

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 73_305  # surveys that units pay for where not all can, opening hours
+MOST_LINES = 73_360  # surveys that units pay for where not all can, opening hours, plans by name
 MOST_FILES = 351
 LONGEST = 450
 SHARED_FILES = {"base.py"}

@@ -68,9 +68,16 @@ class NoWriter:
 
 
 class UnloadedModel(NoWriter):
-    """The place of a model that nobody loads, where plans are made for it."""
+    """The place of a model that nobody loads, where plans are made for it.
+
+    Args:
+        fingerprint: Of the model, if it is known.
+    """
 
     speaks = True  # as every model that has a name
+
+    def __init__(self, fingerprint: str = NoWriter.fingerprint) -> None:
+        self.fingerprint = fingerprint
 
     def __repr__(self) -> str:
         return "UnloadedModel()"

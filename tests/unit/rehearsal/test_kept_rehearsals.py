@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from dpicl_rag import PrivateContextLLM
+from dpicl_rag import PrivateContextLLM, Request
 from dpicl_rag.errors import EngineUnavailableError
-from dpicl_rag.rehearsal import Rehearsal, kept_rehearsals, rehearsal_of
+from dpicl_rag.language_models.readers.no_writer import UnloadedModel
+from dpicl_rag.rehearsal import Rehearsal, keep_name, kept_rehearsals, rehearsal_of, unloaded
 from tests.support.around import Around
 from tests.support.rehearsed_model import RehearsedModel, knowing, talking
 from tests.support.speaking_model import SpeakingModel
@@ -146,3 +147,29 @@ def test_it_is_no_secret_what_is_asked_and_nothing_is_booked(tmp_path):
         assert llm.rehearsal == rehearsal_of(model)
         assert llm.rehearsal.knows_silence
         assert llm.budget_left() == before
+
+
+def test_a_plan_knows_a_model_by_its_name_once_it_was_asked(tmp_path, monkeypatch):
+    model = RehearsedModel(knowing)
+    assert unloaded("small") is None
+    keep_name("small", model)
+    assert not rehearsal_of(unloaded("small")).knows_silence  # it was named, and never rehearsed
+    found = rehearsal_of(model)
+    later(monkeypatch)
+    assert rehearsal_of(unloaded("small")) == found
+    keep_name(str(tmp_path), model)
+    monkeypatch.chdir(tmp_path)
+    assert unloaded(".").fingerprint == model.fingerprint  # a folder by whatever name
+
+
+def test_a_plan_by_name_is_that_of_the_model(monkeypatch):
+    model = RehearsedModel(knowing)
+    keep_name("small", model)
+    rehearsal_of(model)
+    plans = [
+        PrivateContextLLM(one, epsilon=4.0).plan([], Request.of("answer", question=question))
+        for one in (unloaded("small"), UnloadedModel())
+        for question in ("Is it open?", "Who runs it?")
+    ]
+    units = [plan.units_to_agree for plan in plans]
+    assert units[0] < units[1] < units[2] == units[3]
