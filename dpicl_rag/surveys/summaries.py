@@ -183,7 +183,7 @@ def _themes(
     with opened as (some, found, rate):
         account = some.account
         units = {name: [one.text for one in own] for name, own in found.items()}
-        said = subjects(units, question, run, _part(run, 0, 2))
+        said = subjects(units, question, run, _part(run, 0, 2 if counts.sentences else 1))
         account.pay(counts.words.rho, delta=counts.words.delta)
         drawn = counts.words.draw([subject_words(one, question) for one in said], coins)
         words = {one.key: one.count for one in drawn}

@@ -158,9 +158,10 @@ def test_asked_what_they_are_about_units_say_it_and_nobody_is_asked_more(corpus,
         Ledger(tmp_path / "ledger.sqlite") as ledger,
         AnswerMemory(tmp_path / "memory", "mail", embedder=Themed()) as memory,
     ):
-        asking = llm(ledger=ledger, knowledge=memory)
-        found = asking.ask(ABOUT, corpus)
+        asking, told = llm(ledger=ledger, knowledge=memory), []
+        found = asking.ask(ABOUT, corpus, on_progress=lambda done, whole: told.append(done / whole))
         assert found.kind == "survey"
+        assert told == [at / 10 for at in range(1, 11)]
         assert [theme.name for theme in found.themes][:3] == list(PLANTED)
         assert asking.model.said_of.keys() == {True}  # about what; of none why
         plan = asking.plan(corpus, Request.of(None, question=ABOUT))
