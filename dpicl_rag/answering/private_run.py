@@ -166,16 +166,16 @@ class PrivateRun:
 
     def every_unit_has(self, rho: float, source: str | None) -> bool:
         """True where no unit can have less left, by public numbers."""
-        if self.ledger is None:
-            return True
-        left = least_unit_remaining(self.ledger.status(), self.booked_under(source))
-        return left is None or left >= rho
+        return self._has(least_unit_remaining, rho, source)
 
     def all_can_pay(self, rho: float, source: str | None) -> bool:
         """True where there is budget left that no unit has for itself, by public numbers."""
+        return self._has(least_remaining, rho, source)
+
+    def _has(self, least: Callable[..., float | None], rho: float, source: str | None) -> bool:
         if self.ledger is None:
             return True
-        left = least_remaining(self.ledger.status(), self.booked_under(source))
+        left = least(self.ledger.status(), self.booked_under(source))
         return left is None or left >= rho
 
     def experts(

@@ -178,7 +178,7 @@ def ask_units(
     survey, by_vectors = request.kind == "survey", request.read_by == "vectors"
     if by_vectors and not survey and place.threshold is not None:
         raise ConfigurationError("vectors of all units are read; leave --threshold out")
-    reads = request.says_nothing_of_how  # a model that can be silent
+    reads = request.says_nothing_of_how and reader is None  # a model that can be silent
     if isinstance(paying, option_groups.Answering) and (by_vectors or survey) and not reads:
         paying = paying.paying()
     whole = by_vectors or request.kind in ("survey", "summary")

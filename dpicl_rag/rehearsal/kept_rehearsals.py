@@ -113,6 +113,8 @@ def keep_name(name: str, model: LanguageModel) -> None:
         name: A Hugging Face id, a folder, or an address.
         model: That was loaded by it.
     """
+    if (known := unloaded(name)) and known.fingerprint == model.fingerprint:
+        return
     file = _name_file(name)
     with suppress(OSError):  # then plans do not know it
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,6 @@ from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import DeltaSpentError
 from dpicl_rag.ledger import Account
-from dpicl_rag.retrieval.base import Retrieved
 from dpicl_rag.retrieval.retrievers import Documents, corpus_name_of
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
@@ -113,7 +112,7 @@ def found_taking_part(
     every = search.search(question)
     gaussian = plan.gaussian and search.gaussian
     with taking_part(plan, documents, run, every.units, gaussian=gaussian) as some:
-        found: Retrieved = every.choose(some.able, run.randomness)
+        found = every.choose(some.able, run.randomness)
         if plan.search_rho > 0:
             some.account.pay(plan.search_rho, None if some.able is None else found.unit_rho)
         takes = set(some.among(every.units))

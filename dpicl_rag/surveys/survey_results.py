@@ -17,12 +17,17 @@ LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""
 
 
-def _held(prose: Prose, known: Reading | Labelling | None, *, complete: bool) -> list[str]:
+def _held(
+    prose: Prose, known: Reading | Labelling | None, *, complete: bool, asked: int | None = None
+) -> list[str]:
     """What intervals are of, by what is known of how a model reads, and what is left out."""
     reading = known.reading if isinstance(known, Labelling) else known
     key = "mislabelled" if isinstance(known, Labelling) else "misread"
     held = prose.sentence("noise") if reading is None else prose.reading(key, **_rates(reading))
-    return [held] if complete else [held, prose.sentence("left_out")]
+    if complete:
+        return [held]
+    left_out = prose.sentence("left_out") if asked is None else prose.number("left_out_of", asked)
+    return [held, left_out]
 
 
 def _rates(reading: Reading) -> dict[str, float]:
@@ -63,9 +68,7 @@ class PrivateCount:
     def text(self) -> str:
         """A sentence in the question's language, and what the interval holds."""
         prose = prose_for(self.question)
-        held = _held(prose, self.reading, complete=self.complete)
-        if not self.complete and self.asked is not None:
-            held[-1] = prose.number("left_out_of", self.asked)
+        held = _held(prose, self.reading, complete=self.complete, asked=self.asked)
         return " ".join([prose.yes(self.yes), *held])
 
     def as_dict(self) -> dict[str, Any]:

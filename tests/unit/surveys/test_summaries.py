@@ -183,6 +183,12 @@ def test_a_survey_with_fields_of_its_own_is_by_vectors(corpus, fields):
     assert not asking.model.said_of
 
 
+@pytest.mark.parametrize("field", [{"votes": 2}, {"sample": 0.9}, {"by": "vectors"}])
+def test_one_field_says_how_a_survey_is_made(field):
+    assert Request.of(None, question=ABOUT).settled().says_nothing_of_how
+    assert not Request.of(None, question=ABOUT, **field).settled().says_nothing_of_how
+
+
 def test_a_mail_is_about_what_it_says(monkeypatch):
     mail = "From: Ida <ida@elm.example>\nSubject: A\n\nThe piano is old.\n\nIda\nElm Court 4"
     model, read = Reading(knowing), []
