@@ -276,7 +276,7 @@ def label_plan(
 
 
 def _agreement(ladder: Ladder, delta: float, sentences: int = 1) -> Price:
-    steps = " or ".join(str(step.threshold) for step in reversed(ladder.counts))
+    steps = " or ".join(map(str, reversed(ladder.thresholds)))
     what = f"released where about {steps} say so"
     if isinstance(step := ladder.steps[-1], ValueCounts):
         what += f": counts over a public list of answers; without it {ladder.instead_of} must"

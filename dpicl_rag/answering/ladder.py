@@ -115,7 +115,7 @@ class Ladder:
                 released after the count.
         """
         epsilon, delta = budget.beside_search()
-        given = budget.stability, budget.adjacency
+        given = budget.stability, budget.adjacency, self.steps[-1].keys
         step = Agreement.selecting(epsilon, delta, *given) if epsilon > 0 else None
         if step is None or _units_for((step,)) >= self.units:
             return self
@@ -173,6 +173,11 @@ class Ladder:
     def counts(self) -> tuple[KeyCounts, ...]:
         """All counts of keys, as far as a top count does not add cheaper ones."""
         return self.steps if self.first is None else (self.first, *self.steps)
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """About how many units must say the same, at each count of keys."""
+        return tuple(math.ceil(step.threshold / step.parts) for step in self.counts)
 
     @property
     def rho(self) -> float:

@@ -135,7 +135,7 @@ class Plan(PricedPlan, Generic[M_co]):
     @property
     def thresholds(self) -> tuple[int, ...]:
         """About how many documents must say the same, at each count of whole sentences."""
-        return tuple(step.threshold for step in self.ladder.counts) if self.ladder else ()
+        return self.ladder.thresholds if self.ladder else ()
 
     @property
     def outcomes(self) -> tuple[PricedOutcome, ...]:

@@ -175,9 +175,9 @@ class WholeAnswer:
         return agreed if self._keys > 1 else agreed[:1]
 
     def _part(self, agreed: Agreed) -> AgreedPart:
-        """A key with its count; without one where a coin chose which key of a unit counts."""
-        every = all(step.keys >= self._keys for step in self._ladder.counts)
-        return AgreedPart(agreed.key, agreed.estimate if every else None)
+        """A key with its count; without one where keys of a unit share its vote."""
+        whole = all(step.parts == 1 for step in self._ladder.counts)
+        return AgreedPart(agreed.key, agreed.estimate if whole else None)
 
     def _paid(
         self, rho: float, held: Sequence[Sequence[str]], delta: float = 0.0

@@ -14,8 +14,9 @@ from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, TruncatedGeome
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.results import Estimate
 
-# Of one key. Noise of less has tens of thousands of values, for no benefit.
+# Of one part. Noise of less has tens of thousands of values, for no benefit.
 _LEAST_EPSILON = 1e-3
+_MOST_EPSILON, _ROUNDED_UP = 100.0, 1 + 1e-12  # noise of more is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Agreement:
     ``delta``-approximate ``rho``-zCDP.
 
     With truncated geometric noise it is optimal partition selection, see `selecting`: fewer units
-    are needed, for a rho that is much larger. That is for an answer which nothing adds up.
+    are needed, for a rho that is much larger. That is for an answer which nothing adds up. Keys of
+    one unit share its vote there, each alike.
 
     Of a unit with more keys than count, coins of its own choose those that do. So each key that it
     has is as likely to count, and what neighbours differ in is a mixture of what they would differ
@@ -66,6 +68,8 @@ class Agreement:
         rho: zCDP rho for any unit.
         delta: Probability that a key is released which one unit alone brings.
         keys: Of one unit, at most.
+        parts: Of the vote of a unit, which its keys share alike: counts are of these. 1 where each
+            key has a whole vote.
         epsilon: It is (epsilon, delta)-DP, where that is what noise was chosen for; else None.
     """
 
@@ -74,6 +78,7 @@ class Agreement:
     rho: float
     delta: float
     keys: int = 1
+    parts: int = 1
     epsilon: float | None = None
 
     @staticmethod
@@ -111,37 +116,41 @@ class Agreement:
 
     @staticmethod
     def selecting(
-        epsilon: float, delta: float, stability: Stability, adjacency: Adjacency
+        epsilon: float, delta: float, stability: Stability, adjacency: Adjacency, keys: int = 1
     ) -> Agreement | None:
-        """Optimal partition selection of one key a unit, if it is asked once.
+        """Optimal partition selection, if it is asked once.
 
-        Every count that a unit moves by 1 is released with its part of epsilon and delta: one, or
-        two of an expert that changes. Of several keys a unit all of epsilon for one that a coin
-        chooses is more than a part of it for each, where few units have more than one. None where a
-        unit moves a count by more, or there is too little epsilon.
+        The vote of a unit is of whole parts, as many for each of its keys: so one with a single key
+        weighs as much as if no unit had more. A part that moves a count costs its share of epsilon;
+        a vote is so many neighbours in a row. None where an expert that a unit adds or changes is
+        not the only one, or there is too little epsilon.
 
         Args:
             epsilon: Of all counts that a unit moves.
             delta: The same, above 0 and below 1.
             stability: From the corpus to those who hold keys.
             adjacency: Of corpora.
+            keys: Of one unit, at most.
 
         Raises:
             ConfigurationError: A number is outside its range.
         """
         added, changed = stability.moved(adjacency)
-        # The key that one expert holds; of one that changes, that before and that after.
-        moved = added + 2 * changed
-        if added + changed != 1 or epsilon < moved * _LEAST_EPSILON:
+        # The vote of one expert; of one that changes, that before and that after.
+        moved, parts = added + 2 * changed, math.lcm(*range(1, _validate.count("keys", keys) + 1))
+        if added + changed != 1 or epsilon < moved * parts * _LEAST_EPSILON:
             return None
-        each = epsilon / moved
-        noise = TruncatedGeometric.within(each, delta / moved)
-        threshold = 1 + noise.highest
-        return Agreement(noise, threshold, moved * zcdp(each), moved * noise.delta, epsilon=epsilon)
+        each = _validate.positive("epsilon", epsilon) / moved
+        part = min(each / parts, _MOST_EPSILON)
+        # Of neighbours in a row each later delta is larger by a factor of e^epsilon.
+        grown = 1 + _ROUNDED_UP * math.fsum(math.exp(at * part) for at in range(1, parts))
+        noise = TruncatedGeometric.within(part, delta / (moved * grown))
+        threshold, delta = 1 + noise.highest, moved * grown * noise.delta
+        return Agreement(noise, threshold, moved * zcdp(each), delta, keys, parts, epsilon)
 
     def chance(self, units: int) -> float:
-        """Probability that what so many units hold is released; rounded up."""
-        return self.noise.tail(self.threshold - units)
+        """Probability that the one key of so many units is released; rounded up."""
+        return self.noise.tail(self.threshold - units * self.parts)
 
     def counted(self, keys: Sequence[str]) -> Sequence[str]:
         """The keys of one unit that count: all."""
@@ -154,7 +163,11 @@ class Agreement:
             held: The keys of each unit that holds some; ``keys`` of them count, each once. Private.
             randomness: Where the noise and the coins come from.
         """
-        counts = Counter(key for own in held for key in bounded(own, self.keys, randomness))
+        counts = Counter[str]()
+        for own in held:
+            counting = bounded(own, self.keys, randomness)
+            for key in counting:
+                counts[key] += max(1, self.parts // len(counting))
         within = self.noise.reach
         noisy = (
             Agreed(key, count + self.noise.draw(randomness), within)

@@ -42,6 +42,7 @@ class ValueCounts:
         epsilon: For any unit, where it is purely private; None else.
         delta: 0.
         keys: Values that one unit names at most: one.
+        parts: Of the vote of a unit: one.
     """
 
     noise: DiscreteLaplace | DiscreteGaussian
@@ -52,6 +53,7 @@ class ValueCounts:
     epsilon: float | None = None
     delta: float = 0.0
     keys: int = 1
+    parts: int = 1
 
     @staticmethod
     def within(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpicl_rag.answering.prompt_rows import greedy_answer, read_public_row
+from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.documents import Document
@@ -21,7 +21,7 @@ from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.files.tables import pages
 from dpicl_rag.knowledge import PublicDocuments
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.prompts import PromptTemplate, label_tokens
+from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import SyntheticOrigin
 from dpicl_rag.stores.chroma import PUBLIC_FIELD, ChromaCollection, CollectionAddress
@@ -182,9 +182,6 @@ def ordinary_answer(
     )
 
 
-_QUESTION = "Is this a complete and plausible record? Answer Yes or No."
-
-
 def matching(pattern: str) -> Keep:
     """Keep records in which a regular expression is found.
 
@@ -196,27 +193,3 @@ def matching(pattern: str) -> Keep:
     except re.error as error:
         raise ConfigurationError(f"not a regular expression: {error}") from None
     return lambda text: compiled.search(text) is not None
-
-
-def judged(model: LanguageModel, question: str = _QUESTION) -> Keep:
-    """Keep records of which the public model says yes rather than no.
-
-    Args:
-        model: Reads the record, and nothing else.
-        question: What it is asked, to be answered by Yes or No.
-    """
-    template = PromptTemplate(system="You check records.", examples=())
-    prompt = template.cut(model.tokenizer, question)
-    answers = label_tokens(model.tokenizer, ("Yes", "No"), prompt.lead)
-    room = max(map(len, answers))
-
-    def keep(text: str) -> bool:
-        allowance = prompt.allowance(model, model.context_length, room)
-        rows: Any = read_public_row(
-            model, prompt, room=room, informed=model.digest([text], allowance)
-        )
-        rows.extend(prompt.suffix)
-        yes, no = rows.score(answers).public.tolist()
-        return bool(yes > no)
-
-    return keep

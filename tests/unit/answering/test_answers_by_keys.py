@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from dpicl_rag import AnswerMemory, PrivateContextLLM, Rehearsal
+from dpicl_rag.accounting.stability import DIRECT, Adjacency
 from dpicl_rag.answering import private_run, whole_answers
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.sentence_votes import VoteReader
@@ -73,10 +74,12 @@ def test_noise_is_that_of_the_keys_that_a_unit_may_have(tmp_path, question, keys
     assert step.keys == keys
     assert step.noise.rho * keys <= step.rho * (1 + 1e-9)
     assert keys * step.noise.tail(step.threshold - 1) <= step.delta * (1 + 1e-9)
-    # Without a ledger one of its keys has all of epsilon and delta as they are.
+    # Without a ledger they share a vote, which has all of epsilon and delta as they are.
     (step,) = llm(delta=1e-5).plan(documents("a"), request).ladder.steps
-    assert step.noise == TruncatedGeometric.within(step.epsilon, 1e-5)
-    assert (step.keys, step.threshold) == (1, 1 + step.noise.highest)
+    assert step == Agreement.selecting(
+        step.epsilon, 1e-5, DIRECT, Adjacency.ADD_OR_REMOVE_ONE, keys
+    )
+    assert (step.keys, step.threshold) == (keys, 1 + step.noise.highest)
 
 
 def test_no_token_is_drawn_where_nobody_agrees():
@@ -97,7 +100,7 @@ def test_all_parts_that_enough_say_are_the_answer(monkeypatch):
     found = llm(epsilon=8.0).answer(LIST, documents(*["refund"] * 20, *["other"] * 30, "third"))
     assert [one.key for one in shown[0]] == ["other", "refund"]
     assert found.by == "agreement"
-    # A coin has chosen which item of a unit counts, where each may have several.
+    # The items of a unit share its vote, where each may have several.
     assert found.parts == (("other", None), ("refund", None))
     assert found.text.endswith("was not counted. What few documents name is missing.")
 

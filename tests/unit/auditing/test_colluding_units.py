@@ -52,10 +52,12 @@ def several_keys(monkeypatch):
 def test_of_units_with_several_keys_one_is_not_heard_and_many_are(monkeypatch):
     drawn, draw = set(), Agreement.draw
     monkeypatch.setattr(
-        Agreement, "draw", lambda self, *given: drawn.add(self.keys) or draw(self, *given)
+        Agreement,
+        "draw",
+        lambda self, *given: drawn.add((self.keys, self.parts)) or draw(self, *given),
     )
     found = audit()
-    assert drawn == {1}  # a coin chooses one
+    assert drawn == {(3, 6)}
     assert found.holds
     assert found.released == {1: 0.0, 40: 1.0}
 
@@ -74,7 +76,7 @@ def test_so_many_colluding_units_are_heard(epsilon, booked):
         plan = answer_plan(config, DIRECT, search, 0, booked=booked, keys=keys)
         name = f"{asked}, under a ledger" if booked else asked
         [told] = [row for row in rows if row[0] == name]
-        assert told[at] == f"{plan.ladder.steps[-1].threshold} / {plan.ladder.units}", name
+        assert told[at] == f"{plan.thresholds[-1]} / {plan.ladder.units}", name
 
 
 @pytest.mark.parametrize("path", ["one key", "several keys"])

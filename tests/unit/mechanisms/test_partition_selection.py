@@ -37,7 +37,7 @@ def beyond(step: Agreement, moves: tuple[tuple[int, int], ...], epsilon: float) 
     the same counts, and noise of their own.
     """
     size = len(step.noise.weights)
-    laws = [law_of(step, count) for count in range(size + 3)]
+    laws = [law_of(step, count) for count in range(size + 2 + max(map(max, moves)))]
     # Rounded down, by more than a float is.
     up, down = (Fraction(math.exp(epsilon)) * (1 - Fraction(1, 10**14))).as_integer_ratio()
     found = 0
@@ -68,6 +68,42 @@ def test_neighbours_are_within_epsilon_and_delta(epsilon, delta):
     assert exact <= Fraction(step.delta)
     # Hardly any of it is spare: what is told together is less likely than each.
     assert exact >= Fraction(step.delta) * (1 - Fraction(delta))
+
+
+# What a unit of one, two or three keys gives to each, of the parts of its vote.
+SHARED = {2: [(2,), (1, 1)], 3: [(6,), (3, 3), (2, 2, 2)]}
+
+
+@pytest.mark.parametrize(
+    ("keys", "given"), [(m, own) for m, every in SHARED.items() for own in every]
+)
+def test_keys_that_share_a_vote_are_within_epsilon_and_delta(keys, given):
+    epsilon = {2: 6.0, 3: 24.0}[keys]
+    step = Agreement.selecting(epsilon, 0.05, DIRECT, ADD, keys)
+    exact = beyond(step, tuple((part, 0) for part in given), epsilon)
+    assert exact <= Fraction(step.delta) <= Fraction(0.05)
+    if len(given) == 1:  # the dearest: nothing of delta is spare
+        assert exact >= Fraction(step.delta) * (1 - Fraction(0.05))
+
+
+def test_an_expert_that_changes_takes_one_vote_back_and_gives_another():
+    step = Agreement.selecting(12.0, 0.05, DIRECT, REPLACE, 2)
+    for moves in (((2, 0), (0, 2)), ((1, 0), (1, 0), (0, 2)), ((2, 1), (0, 1))):
+        assert beyond(step, moves, 12.0) <= Fraction(step.delta) <= Fraction(0.05)
+    assert beyond(step, ((2, 0), (0, 2)), 11.0) > Fraction(0.05)
+
+
+@pytest.mark.parametrize("keys", [2, 3])
+def test_a_unit_of_one_key_weighs_as_if_no_unit_had_more(keys):
+    """But for the grain of whole votes: one more may be needed, or one fewer."""
+    for epsilon, delta in (*PRICES, (4.0, 1e-5)):
+        one, several = (Agreement.selecting(epsilon, delta, DIRECT, ADD, m) for m in (1, keys))
+        enough = [
+            next(units for units in range(1, 10**4) if step.chance(units) >= 0.9)
+            for step in (one, several)
+        ]
+        assert abs(enough[1] - enough[0]) <= 1
+        assert several.parts % keys == 0
 
 
 @pytest.mark.parametrize(
@@ -106,6 +142,22 @@ def with_noise(step: Agreement, noise: TruncatedGeometric) -> Agreement:
 def test_faults_are_seen(fault):
     step = Agreement.selecting(4.0, 1.2e-3, DIRECT, REPLACE)
     assert beyond(fault(step), (COMES, GOES), 4.0) > Fraction(1.2e-3)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        # A whole vote for each key; all of epsilon or of delta for a part.
+        lambda step: with_noise(step, TruncatedGeometric.within(6.0, 0.01)),
+        lambda step: with_noise(step, TruncatedGeometric.within(6.0, step.noise.delta)),
+        lambda step: with_noise(step, TruncatedGeometric.within(3.0, 0.01)),
+        lambda step: with_noise(step, TruncatedGeometric.within(3.0, 0.005)),
+    ],
+    ids=["both", "epsilon", "delta", "half of delta"],
+)
+def test_faults_of_a_shared_vote_are_seen(fault):
+    step = Agreement.selecting(6.0, 0.01, DIRECT, ADD, 2)
+    assert beyond(fault(step), ((2, 0),), 6.0) > Fraction(0.01)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 8.0, 99.0, 1e4])
@@ -268,8 +320,9 @@ OTHERS = [("x",), ("y",), ("x", "y")]
 
 
 @pytest.mark.parametrize("unit", [("x", "z"), ("x", "y"), ("z", "y", "x"), ("z",), ("x",)])
-def test_a_coin_that_chooses_a_key_costs_nothing(unit, monkeypatch):
-    step = Agreement.selecting(2.0, 0.05, DIRECT, ADD)
+@pytest.mark.parametrize("keys", [1, 2])
+def test_neither_coins_nor_shares_of_a_vote_cost_more(keys, unit, monkeypatch):
+    step = Agreement.selecting(2.0, 0.05, DIRECT, ADD, keys)
     corpora = ([*OTHERS, unit], OTHERS)
     having, without = (released_law(step, held, monkeypatch) for held in corpora)
     factor = Fraction(math.exp(2.0)) * (1 - Fraction(1, 10**14))
@@ -285,6 +338,14 @@ def test_every_key_of_a_unit_is_as_likely_to_count(monkeypatch):
     step = replace(Agreement.selecting(2.0, 0.05, DIRECT, ADD), threshold=1)
     found = [step.draw([("x", "x", "y", "z")], Given(at)) for at in range(3)]
     assert [[one.key for one in own] for own in found] == [["x"], ["y"], ["z"]]
+
+
+def test_keys_of_a_unit_share_its_vote_alike(monkeypatch):
+    monkeypatch.setattr(TruncatedGeometric, "draw", lambda *_: 0)
+    step = replace(Agreement.selecting(2.0, 0.05, DIRECT, ADD, 3), threshold=1)
+    held = [("x",), ("x", "y", "y"), ("z", "y", "x")]
+    found = {one.key: one.count for one in step.draw(held, Given(0))}
+    assert found == {"x": 6 + 3 + 2, "y": 3 + 2, "z": 2}
 
 
 @pytest.mark.parametrize(
