@@ -36,6 +36,7 @@ from benchmarks.mailbox.made_mailbox import Thread, make_threads
 from benchmarks.shared_reading import SharedModel
 from dpicl_rag import Bundle, Corpus, DPICLError, Ledger, PrivateContextLLM, publish
 from dpicl_rag.knowledge import AnswerMemory
+from dpicl_rag.knowledge.bundle import ABOUT
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateTally
@@ -133,7 +134,7 @@ def _published(llm: PrivateContextLLM, corpus: Corpus, folder: Path) -> Bundle:
     """What an owner would publish: what it is about, and what is asked most, without a look."""
     if (folder / "bundle").exists():
         return Bundle.open(folder / "bundle")
-    asked = [Request.of("survey")]
+    asked = [Request.of(None, question=ABOUT)]
     asked += [Request.of("answer", question=question) for question in _DAY["published"]]
     return publish(llm, corpus, folder / "bundle", asked, epsilon=BOUGHT, delta=DELTA)
 

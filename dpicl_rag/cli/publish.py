@@ -91,9 +91,11 @@ class Wanted:
 
     def requests(self) -> list[Request]:
         """What is asked of the documents, each question once."""
+        from dpicl_rag.knowledge.bundle import ABOUT
+
         lines = () if self.questions is None else _lines(self.questions)
         asked = dict.fromkeys((*(self.question or ()), *lines))
-        found = [Request.of("survey")] if self.survey else []
+        found = [Request.of(None, question=ABOUT)] if self.survey else []
         found += [Request.of("tally", by=self.tally_by, **_split(one)) for one in self.tally or ()]
         found += [Request.of_column(one) for one in self.column or ()]
         found += [Request.of_column(one, "label-head") for one in self.label_column or ()]
@@ -102,9 +104,9 @@ class Wanted:
 
     @property
     def model_reads(self) -> bool:
-        """True where a language model reads documents."""
+        """True where a language model may read documents."""
         by_model = bool(self.tally) and self.tally_by == "model"
-        return bool(self.question or self.questions or self.count) or by_model
+        return bool(self.survey or self.question or self.questions or self.count) or by_model
 
 
 @console.reported(_RELEASED)

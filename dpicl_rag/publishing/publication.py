@@ -176,7 +176,7 @@ def _own_ledger(
 ) -> Iterator[Ledger]:
     """A ledger for a model that has none. It knows what units spend, so it goes at the end."""
     answers = sum(
-        one.kind in ("answer", "summary") or (one.kind == "column" and not one.labels)
+        one.kind in ("answer", "survey", "summary") or (one.kind == "column" and not one.labels)
         for one in requests
     )
     with scratch_folder("publication") as folder, Ledger(folder / "ledger.sqlite") as own:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpicl_rag.accounting import DELTA
 from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import KnowledgeError
-from dpicl_rag.knowledge.bundle import MANIFEST, Bundle
+from dpicl_rag.knowledge.bundle import ABOUT, MANIFEST, Bundle
 from dpicl_rag.language_models.turns import taking_turns
 from dpicl_rag.publishing import plan_publication, publish
 from dpicl_rag.requests import Request
@@ -59,7 +59,7 @@ class Budget(BaseModel):
         delta: At which epsilon is given.
         period: After which it renews.
         strict: Refuse every answer once the public bound has reached it.
-        answers: How many answers share its part of delta for thresholds.
+        answers: An answer takes one part in so many of what is left of its delta for thresholds.
         gaussian: For Gaussian noise alone, see `Ledger.set_budget`.
     """
 
@@ -98,7 +98,7 @@ class Publication(BaseModel):
 
     def requests(self) -> list[Request]:
         """What is asked of the documents, each question once."""
-        found = [Request.of("survey")] if self.survey else []
+        found = [Request.of(None, question=ABOUT)] if self.survey else []
         found += [Request.of_column(one) for one in self.columns]
         found += [Request.of_column(one, "label-head") for one in self.label_columns]
         return found + [Request.of(None, question=one) for one in dict.fromkeys(self.questions)]
