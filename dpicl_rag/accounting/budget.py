@@ -161,7 +161,8 @@ class Shares:
         threshold_delta: Of the delta of an answer that no ledger books, for the thresholds of whole
             answers. Epsilon is converted to rho at the rest of it.
         threshold_pool: The same of the delta of a budget, for all answers that it pays for.
-        answers: How many answers share that pool where its owner does not say.
+        answers: An answer takes one part in so many of what is left of that pool, where its owner
+            does not say.
         selection_delta: Of an answer's delta, for a selection that nothing adds up; the rest is for
             the search before it. Half or nine tenths need one unit more in some fifty.
         support_beside_agreement: The same of the count of support.
@@ -203,7 +204,7 @@ class Shares:
     pivotal_tokens_of_examples: int = 12
     threshold_delta: float = 0.5
     threshold_pool: float = 0.25
-    answers: int = 2500
+    answers: int = 200
     selection_delta: float = 0.75
     support_beside_agreement: float = 0.7
     agreement: float = 0.85

@@ -91,8 +91,8 @@ def set_budget(
         int,
         typer.Option(
             min=1,
-            help="How many answers share that part. Fewer need fewer documents that agree (of 200 "
-            "a tenth less); what is not used goes back. Once it is used up none come by agreement.",
+            help="How many answers it is meant for: each takes one part in so many of what is left "
+            "of that part. Fewer need fewer documents that agree, at first.",
         ),
     ] = SHARES.answers,
     gaussian: Annotated[

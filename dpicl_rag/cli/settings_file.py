@@ -54,7 +54,7 @@ class CorpusTable(CorpusSettings):
         budget: Epsilon of all answers of a period together, where the ledger has no budget.
         period: How often it renews.
         strict: Whether every answer is refused once the budget is reached by the public bound.
-        answers: How many answers share its part of delta for thresholds.
+        answers: An answer takes one part in so many of what is left of its delta for thresholds.
         gaussian: Whether it is for Gaussian noise alone, see ``budget set``.
     """
 

@@ -103,7 +103,7 @@ class Budgets:
         period: How often they renew.
         strict: Whether individual answers are refused at the public bound.
         thresholds: What thresholds of a period's answers may cost, in 10^-18.
-        answers: How many answers are to share ``thresholds``.
+        answers: An answer takes one part in so many of what is left of ``thresholds``.
         gaussian: Whether it is for Gaussian noise alone.
     """
 
@@ -296,7 +296,7 @@ class ScopeStatus:
         delta: What thresholds of a period's answers may cost together; None without a limit.
         delta_spent: What they have cost.
         delta_remaining: What they may still cost; None without a limit.
-        answers: How many answers are to share ``delta``: each may take that part of it.
+        answers: An answer may take one part in so many of ``delta_remaining``.
         gaussian: Whether it is for Gaussian noise alone: then `rho_to_epsilon` is exact for it.
     """
 
@@ -322,7 +322,8 @@ class ScopeStatus:
     @property
     def booking(self) -> Booking:
         """Terms for the answers that it pays for."""
-        return Booking(self.gaussian, self.delta / self.answers if self.delta else None)
+        left = self.delta_remaining
+        return Booking(self.gaussian, left / self.answers if left else None)
 
 
 def least_remaining(

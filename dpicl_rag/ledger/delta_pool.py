@@ -5,10 +5,10 @@ by agreement"). These probabilities add up, whatever any unit has: so they are p
 budget has a pool for them. An answer holds all that it asks for, or nothing, and then goes on
 without thresholds; what it has committed is spent. Amounts are whole numbers of 10^-18.
 
-How many answers share a pool is its owner's setting, and public. The part of each decides how high
-its threshold is, and so how many units must agree: of 200 answers a tenth fewer than of 2,500. What
-an answer does not use goes back, so a pool lasts for more. Where it is used up there are no more
-answers by agreement until the budget renews, or is set anew.
+An answer asks for one part in so many of what is left, 200 by default, so a pool does not end. The
+part decides how high a threshold is, and so how many units must agree: a fifth of the part needs a
+tenth more. What an answer does not use goes back. How large the part is is the owner's setting, and
+public, as what is left is: both follow from questions and from what was released.
 
 Each function runs in a transaction that holds the write lock.
 """

@@ -135,8 +135,8 @@ class Ledger:
             thresholds: The part of ``delta`` that thresholds of answers by agreement may take, 0 or
                 more and below 1; epsilon is converted to rho at the rest. 0 allows none, so that
                 tokens are drawn from the start.
-            answers: How many answers share that part. Fewer have lower thresholds, so fewer units
-                must agree (of 200 a tenth fewer); once it is used up none come by agreement.
+            answers: An answer takes one part in so many of what is left of that part, so it does
+                not end. Fewer have lower thresholds at first, so fewer units must agree.
             gaussian: Book answers by agreement alone, counts and surveys, whose noise is Gaussian,
                 and refuse all else. Their rho adds up exactly, so the same epsilon is 13 to 18
                 percent more of it.

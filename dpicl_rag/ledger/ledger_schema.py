@@ -211,7 +211,7 @@ _SCHEMA = (
         {_copy("payer")},
         PRIMARY KEY (corpus, scope)
     ) WITHOUT ROWID""",
-    # The delta of thresholds, in 10^-18, and how many answers share it; see delta_pool.py.
+    # The delta of thresholds, in 10^-18, of which an answer takes a part; see delta_pool.py.
     f"""CREATE TABLE delta_pool (
         scope INTEGER PRIMARY KEY REFERENCES scope (id),
         {_amount("delta")},

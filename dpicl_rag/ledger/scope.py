@@ -35,7 +35,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class DeltaPool:
-    """Delta for thresholds of a period, in 10^-18, and the number of answers that share it."""
+    """Delta for thresholds of a period, in 10^-18; an answer takes one part in ``answers``."""
 
     delta: int
     answers: int

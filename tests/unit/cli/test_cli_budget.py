@@ -78,7 +78,7 @@ def test_json_of_show(cli):
         "threshold_delta": 2.5e-6,
         "threshold_delta_spent": 0.0,
         "threshold_delta_remaining": 2.5e-6,
-        "threshold_answers": 2500,
+        "threshold_answers": 200,
         "gaussian": False,
         "answer_rho": pytest.approx(epsilon_to_rho(8, REST)),
         "answer_epsilon": 8.0,

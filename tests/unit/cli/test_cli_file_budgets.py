@@ -202,7 +202,7 @@ def test_settings_of_answers_stand_beside_a_budget(written):
     assert table.privacy == {"epsilon": 2.0}
     assert (table.threshold, table.system) == (0.5, "Be brief.")
     assert table.budget_settings == {
-        "epsilon": 20.0, "delta": 1e-5, "period": "month", "strict": True, "answers": 2500,
+        "epsilon": 20.0, "delta": 1e-5, "period": "month", "strict": True, "answers": 200,
         "gaussian": False,
     }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -145,24 +146,61 @@ def test_a_period_counts_what_falls_into_it(ledger: Ledger, clock: Clock) -> Non
     set_budget(ledger, period="day")
 
 
-def test_a_budget_for_few_answers_gives_each_more_of_its_pool(ledger: Ledger) -> None:
-    for corpus, answers in (("mail", 200), ("post", 2500)):
+def test_an_answer_takes_a_part_of_the_delta_that_is_left(ledger: Ledger) -> None:
+    def part(corpus: str) -> float:
+        config = PrivacyConfig.create(agreement="only")
+        return config.under(booking(ledger.status(), corpus)).threshold_delta(booked=True)
+
+    for corpus, answers in (("mail", 20), ("post", 2500), ("usual", 200)):
         set_budget(ledger, corpus=corpus, answers=answers)
-    every, config = ledger.status(), PrivacyConfig.create(agreement="only")
-    few, many = (
-        config.under(booking(every, corpus)).threshold_delta(booked=True)
-        for corpus in ("mail", "post")
+    assert [part(name) for name in ("mail", "post", "usual")] == pytest.approx(
+        [1.25e-7, 1e-9, 1.25e-8]
     )
-    assert (few, many) == pytest.approx((1.25e-8, 1e-9))
-    assert many == pytest.approx(config.threshold_delta(booked=True))
-    for _ in range(200):
-        with open_account(ledger, corpus="mail", rho=1e-6, delta=few, gaussian=True) as account:
-            assert account.pays_thresholds(few)
-            account.pay(1e-6, delta=few)
-    with open_account(ledger, corpus="mail", rho=1e-6, delta=few, gaussian=True) as account:
-        assert not account.pays_thresholds(few)
+    assert part("usual") == pytest.approx(
+        PrivacyConfig.create(agreement="only").threshold_delta(booked=True)
+    )
+    for number in range(100):
+        delta = part("mail")
+        assert delta == pytest.approx(1.25e-7 * 0.95**number, rel=1e-6)
+        with open_account(ledger, corpus="mail", rho=1e-6, delta=delta, gaussian=True) as account:
+            assert account.pays_thresholds(delta)
+            account.pay(1e-6, delta=delta)
+    (mail,) = (one for one in ledger.status() if one.name == "mail")
+    assert mail.delta_spent == pytest.approx(2.5e-6 * (1 - 0.95**100), rel=1e-6)
     with pytest.raises(ConfigurationError, match="answers"):
         set_budget(ledger, answers=0)
+
+
+def test_answers_at_the_same_time_hold_parts_of_what_the_others_leave(ledger: Ledger) -> None:
+    set_budget(ledger, corpus="mail", answers=2)
+    with ExitStack() as stack:
+        held = 0.0
+        for _ in range(12):
+            (status,) = ledger.status()
+            delta = status.booking.threshold_delta
+            assert delta is not None
+            account = stack.enter_context(
+                open_account(ledger, corpus="mail", rho=1e-6, delta=delta, gaussian=True)
+            )
+            assert account.pays_thresholds(delta)
+            held += delta
+        assert held < 2.5e-6
+    (status,) = ledger.status()
+    assert status.booking.threshold_delta == pytest.approx(1.25e-6)  # nothing was used
+
+
+def test_where_no_delta_is_left_no_threshold_is_paid(ledger: Ledger) -> None:
+    set_budget(ledger, corpus="mail", answers=1)
+    delta = 2.5e-6
+    with open_account(ledger, corpus="mail", rho=1e-6, delta=delta, gaussian=True) as account:
+        assert account.pays_thresholds(delta)
+        account.pay(1e-6, delta=delta)
+    (status,) = ledger.status()
+    part = PrivacyConfig.create(agreement="only").under(status.booking)
+    delta = part.threshold_delta(booked=True)
+    assert delta > 0
+    with open_account(ledger, corpus="mail", rho=1e-6, delta=delta, gaussian=True) as account:
+        assert not account.pays_thresholds(delta)
 
 
 def test_of_two_budgets_the_stricter_says_what_an_answer_may_take(ledger: Ledger) -> None:
