@@ -104,9 +104,9 @@ class Wanted:
 
     @property
     def model_reads(self) -> bool:
-        """True where a language model may read documents."""
+        """True where a language model reads documents."""
         by_model = bool(self.tally) and self.tally_by == "model"
-        return bool(self.survey or self.question or self.questions or self.count) or by_model
+        return bool(self.question or self.questions or self.count) or by_model
 
 
 @console.reported(_RELEASED)
@@ -159,7 +159,9 @@ def publish(
             planned = plan_publication(llm, opened, requests, epsilon=epsilon, delta=delta)
             asking.print_plan(planned, as_json=as_json)
             return
-        paying = answering if wanted.model_reads else answering.paying()
+        # A survey is of vectors, but by a model that can be silent; the default one cannot.
+        reads = wanted.model_reads or answering.model is not None
+        paying = answering if reads else answering.paying()
         llm = stack.enter_context(asking.asked_model(opened, place, config, paying, quiet))
         bar = stack.enter_context(console.Bar("Publishing", quiet=quiet, counts=True))
         made = publish(

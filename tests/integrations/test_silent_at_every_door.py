@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 
 import langchain_dpicl_rag as langchain
+from dpicl_rag import Bundle
 from dpicl_rag.answering import private_run
+from dpicl_rag.cli import data_folder
 from dpicl_rag.rehearsal import Rehearsal
 from dpicl_rag.results import UNSUPPORTED
 from tests.integrations.installation import (
@@ -125,3 +128,24 @@ def test_what_all_is_about_is_said_by_the_units_at_every_door(
     found = asked(door, "What are the main themes?", ABOUT)
     assert found == asked("Python", "What are the main themes?", ABOUT)
     assert " about garden" in found[0]
+
+
+@pytest.mark.parametrize("asked_with", [("--model", "any"), ("--question", QUESTION)])
+def test_a_bundle_has_what_units_say_they_are_about(
+    asked_with: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_run, "rehearsal_of", lambda model: KNOWS)
+    with an_installation(model=ScriptedModel(ABOUT)) as installed:
+        monkeypatch.setattr(data_folder, "spread_model", lambda *_: nullcontext(installed.model))
+        folder = str(installed.folder / "bundle")
+        told = installed.command(
+            "publish", "notes", "--into", folder, "--epsilon", "8", "--json", "--quiet", *asked_with
+        )["stdout"]
+        first = Bundle.open(folder).items[0]
+        assert first.kind == "survey"
+        assert " about garden" in first.text
+        assert 0 < installed.spent() <= told["rho"]
+        again = installed.llm(knowledge=Bundle.open(folder)).ask(
+            "What are the main topics?", installed.corpus
+        )
+        assert (again.text, again.rho) == (first.text, 0.0)
