@@ -15,19 +15,25 @@ from dpicl_rag import (
     Document,
     Ledger,
     PrivateContextLLM,
+    Rehearsal,
     Request,
     publish,
 )
 from dpicl_rag.accounting import rho_to_epsilon
 from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.answering import private_run
 from dpicl_rag.errors import BudgetExceededError, LedgerError
+from dpicl_rag.knowledge.bundle import ABOUT
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.publishing import plan_publication, records_item, remembered_items
 from dpicl_rag.publishing.publication_folder import ReleaseFolder
+from dpicl_rag.surveys import subjects as subjects_of_units
+from dpicl_rag.surveys import summaries
 from dpicl_rag.synthesis import Synthesis, SyntheticRecord
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.full_disk import full_disk
+from tests.support.scripted_model import ScriptedModel
 from tests.unit.publishing.conftest import REQUESTS, SECRET, TOLD
 
 EPSILON, DELTA = 6.0, 1e-5
@@ -138,6 +144,23 @@ def test_no_byte_of_a_private_text_is_in_a_bundle(corpus, make_llm, tmp_path):
     assert len(files) == len(made.items) + 2  # the manifest, and an empty lock
     for file in files:
         assert SECRET.encode() not in file.read_bytes()
+
+
+def test_what_one_unit_says_it_is_about_is_in_no_bundle(corpus, tmp_path, monkeypatch):
+    """Half of the units say what many are about, each other one a secret of its own."""
+    knows = Rehearsal(told=10, right=10, right_by_default=10, far=10, silent=10)
+    monkeypatch.setattr(private_run, "rehearsal_of", lambda model: knows)
+    asked, extend = [], subjects_of_units.subject_words
+    monkeypatch.setattr(
+        summaries, "subject_words", lambda one, _: asked.append(one) or extend(one, _)
+    )
+    own = {f"{SECRET}{n}": f"the {SECRET}{chr(67 + n)}ish" for n in range(30, 60)}
+    llm = PrivateContextLLM(ScriptedModel({**own, "canteen": "the garden"}), max_tokens=8)
+    made = publish(llm, corpus, tmp_path / "bundle", [Request(question=ABOUT)], epsilon=EPSILON)
+    assert sum(SECRET in one for one in asked) > 15
+    assert " about garden" in made.items[0].text
+    for file in (tmp_path / "bundle").rglob("*"):
+        assert file.is_dir() or SECRET.encode() not in file.read_bytes()
 
 
 def killed(monkeypatch, kind, name, *, after):
