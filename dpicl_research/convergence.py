@@ -21,7 +21,6 @@ stays. Of ``soft with prior`` I is what the theorem bounds by 2 R.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -144,11 +143,6 @@ def interaction(whole: torch.Tensor, product: torch.Tensor) -> float:
     """
     ratio = whole - product
     return float(ratio.max() - ratio.min())
-
-
-def distance_allowed(nats: float) -> float:
-    """The largest total variation distance of two distributions with such an `interaction`."""
-    return math.tanh(nats / 4)
 
 
 def log_predicted(record: Record, name: str, experts: int) -> torch.Tensor:

@@ -105,11 +105,6 @@ class EmbeddingAggregation:
         self._embed = embed
         self._candidates = _validate.count("candidates", candidates)
 
-    @property
-    def public_calls(self) -> int:
-        """Calls of ``ask`` for one answer."""
-        return self._candidates
-
     def answer(
         self,
         question: str,

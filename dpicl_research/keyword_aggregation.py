@@ -188,11 +188,6 @@ class KeywordAggregation:
         self._most = _validate.count("most", most)
         self._share = _validate.probability("share", share)
 
-    @property
-    def public_calls(self) -> int:
-        """Calls of ``ask`` for one answer at most: none where nothing is released."""
-        return 1
-
     def answer(
         self,
         question: str,

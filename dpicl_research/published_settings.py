@@ -17,9 +17,7 @@ from dpicl_rag.accounting import (
     FixedSizeSubsampled,
     Gaussian,
     PrivacyLossAccountant,
-    rho_to_epsilon,
 )
-from dpicl_rag.accounting.pure_dp import amplified_epsilon
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.synthesis.noisy_sums import AdaptiveConstants
 
@@ -58,16 +56,6 @@ class Run:
         """
         event = FixedSizeSubsampled(self.sample / self.pool, Gaussian(self.multiplier))
         return _composed(event, self.tokens * (2 if labels_change else 1), self.delta)
-
-    def epsilon_of_one_sample(self) -> float:
-        """A bound where all tokens read one sample: their noise composed, then amplified once.
-
-        That is how AdaDPSyn's code samples. It also draws the same noise for all tokens, from a
-        public seed, which no epsilon covers.
-        """
-        fraction = self.sample / self.pool
-        rho = self.tokens / (2 * self.multiplier**2)
-        return amplified_epsilon(rho_to_epsilon(rho, self.delta / fraction), fraction)
 
 
 def _few_shot(

@@ -11,7 +11,6 @@ from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.follow_ups import whole_question
 from dpicl_rag.answering.free_answers import (
     form_of,
-    is_small_talk,
     public_reply,
     published_answer,
     released_before,
@@ -35,6 +34,7 @@ from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes, polished
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.languages import says_nothing
+from dpicl_rag.languages.small_talk import is_small_talk
 from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.selection import Mechanism
 from dpicl_rag.prompts import plain

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.answering.prompt_rows import greedy_answer
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
@@ -20,6 +19,7 @@ from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.languages.elliptic_questions import filled_in
 from dpicl_rag.languages.languages import Language, QuestionKind, follow_ups, language_of
+from dpicl_rag.languages.small_talk import is_small_talk
 from dpicl_rag.prompts import Example, PromptTemplate, plain
 from dpicl_rag.requests import Turn
 from dpicl_rag.results import UNSUPPORTED

@@ -1,15 +1,11 @@
 """Answers that cost nothing: to small talk, and those that were released before.
 
-No document is searched, nothing is reserved, charged or kept. Greetings, thanks and goodbyes are
-small talk, about which no document is asked. Whether words are follows from the words alone: closed
-lists in English, German, French, Spanish and Italian. One word beside them makes a question.
+No document is searched, nothing is reserved, charged or kept.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 
@@ -24,7 +20,6 @@ from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import NOTE, notes
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.languages.request_kinds import one_person_reply
-from dpicl_rag.normal_forms import normal_form
 from dpicl_rag.prompts import Example, PromptTemplate
 from dpicl_rag.results import (
     UNSUPPORTED,
@@ -33,65 +28,6 @@ from dpicl_rag.results import (
     ReleasedBy,
     StoppedBy,
 )
-
-_LONGEST = 100  # characters: people who say more have a question
-
-# Without capitals, accents and apostrophes.
-_SAID = """
-hi, hello, hey, hiya, howdy, greetings, good morning, good afternoon, good evening, good day,
-good night, nice to meet you, pleased to meet you, how are you, how are you doing, how do you do,
-thanks, thx, cheers, thank you, thanks a lot, many thanks, much appreciated,
-bye, goodbye, bye bye, farewell, see you, see you later, see you soon, see you tomorrow, take care,
-have a nice day, have a good day, have a great day, have a nice evening, have a nice weekend,
-hallo, servus, moin, gruezi, gruss gott, guten tag, guten morgen, guten abend, gute nacht,
-wie geht es dir, wie geht es ihnen, wie gehts, wie gehts dir, wie gehts ihnen,
-danke, danke schon, dankeschon, danke sehr, vielen dank, herzlichen dank, besten dank,
-tschuss, tschus, ciao, auf wiedersehen, bis bald, bis spater, bis morgen, bis dann, machs gut,
-schonen tag, schonen tag noch, schonen abend, schonen abend noch, schones wochenende,
-bonjour, bonsoir, salut, coucou, enchante, bonne nuit, bonne journee, bonne soiree,
-ca va, comment ca va, comment vas tu, comment allez vous,
-merci, merci beaucoup, merci bien, mille mercis,
-adieu, au revoir, a bientot, a demain, a plus tard, a tout a lheure,
-hola, buenas, buenos dias, buen dia, buenas tardes, buenas noches, mucho gusto, encantado,
-que tal, como estas, como esta usted, como te va,
-gracias, muchas gracias, mil gracias, muchisimas gracias,
-adios, chao, hasta luego, hasta manana, hasta pronto, hasta la vista, nos vemos,
-buongiorno, buonasera, buon giorno, buona sera, buona giornata, buona serata, buonanotte, salve,
-come va, come stai, come sta, grazie, grazie mille, molte grazie, tante grazie,
-arrivederci, a presto, a domani, a dopo, ci vediamo
-"""
-_BESIDE = """
-there, all, everyone, everybody, again, today, ok, okay, well, great, perfect, and, you, too, so,
-so much, very much, for your help, for the help, for your answer, for the answer,
-zusammen, allerseits, nochmals, heute, sehr gut, prima, und, dir, ihnen, fur die hilfe,
-fur die antwort, a tous, tout le monde, tres bien, et toi, et vous, pour votre aide, pour ton aide,
-a todos, muy bien, y tu, y usted, por tu ayuda, por su ayuda,
-a tutti, molto bene, e tu, e lei, per l aiuto, per il tuo aiuto, per il suo aiuto
-"""
-
-
-def _one_of(phrases: str) -> str:
-    return "|".join(" ".join(phrase.split()) for phrase in phrases.split(","))
-
-
-_FIRST, _MORE = _one_of(_SAID), _one_of(f"{_SAID},{_BESIDE}")
-_SMALL_TALK = re.compile(rf"(?:(?:{_one_of(_BESIDE)}) )*(?:{_FIRST})(?: (?:{_MORE}))*")
-_APOSTROPHES = str.maketrans("", "", "'\u2019\u02bc`\u00b4")
-_WORD = re.compile(r"\w+")
-
-
-def is_small_talk(text: str) -> bool:
-    """True of a greeting, thanks, a goodbye or "how are you", and nothing more.
-
-    Args:
-        text: Public. Capitals, accents, marks and emoji make no difference.
-    """
-    if len(text) > _LONGEST:
-        return False
-    letters = normal_form("NFKD", text.casefold().translate(_APOSTROPHES))
-    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
-    return _SMALL_TALK.fullmatch(" ".join(_WORD.findall(plain))) is not None
-
 
 _REPLY = PromptTemplate(
     system=(

@@ -119,7 +119,7 @@ def ask(
         if records is not None:
             _ask_synthetic(question, *records, settings, answering, as_json, quiet)
             return
-        from dpicl_rag.answering.free_answers import is_small_talk
+        from dpicl_rag.languages.small_talk import is_small_talk
 
         config = PrivacyConfig.create(**settings, **reading)
         if request.kind in ("count", "tally", "survey", "summary"):

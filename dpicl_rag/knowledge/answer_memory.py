@@ -19,6 +19,7 @@ from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge.answer_file import AnswerFile, Entry, MemoryScope, part_of
 from dpicl_rag.languages.question_slots import same_asked, slots_of
 from dpicl_rag.languages.sentences import ends_sentence
+from dpicl_rag.languages.small_talk import without_courtesies
 from dpicl_rag.ledger.scope import require_name
 from dpicl_rag.normal_forms import normal_form
 from dpicl_rag.results import AgreedPart
@@ -152,7 +153,7 @@ class AnswerMemory:
         """The answer to the same question, if it was asked before and not cut off.
 
         Args:
-            question: Width, case, white space and the mark at its end make no difference.
+            question: As `same_words` compares it.
             form: What else shaped that answer, as given to `remember`.
         """
         return self._file.find(self._seen, same_words(_text(question)), form)
@@ -379,10 +380,10 @@ def _by_themselves(question: str) -> list[str]:
 def same_words(question: str) -> str:
     """The question as it is compared: two are the same if this is equal.
 
-    Width and other compatible forms (NFKC), case, white space and the mark at the end make no
-    difference. Nothing else is taken away: ``C`` and ``C#`` are two questions.
+    Width and other compatible forms (NFKC), case, white space, the mark at the end and courtesies
+    around it make no difference. Nothing else is taken away: ``C`` and ``C#`` are two questions.
     """
-    folded = normal_form("NFKC", question).casefold()
+    folded = normal_form("NFKC", without_courtesies(question)).casefold()
     spaced = " ".join(normal_form("NFKC", folded).split())
     return spaced.rstrip(_ENDING) or spaced
 

@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 73_360  # surveys that units pay for where not all can, opening hours, plans by name
-MOST_FILES = 351
+MOST_LINES = 73_405  # courtesies in five languages are no part of a question that is remembered
+MOST_FILES = 352
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9

@@ -8,11 +8,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 
-from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.answering.labels import most_label_tokens
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.languages.elliptic_questions import filled_in
 from dpicl_rag.languages.languages import language_of
+from dpicl_rag.languages.small_talk import is_small_talk
 from dpicl_rag.prompts import plain
 from dpicl_rag.requests import Request as Asked
 from dpicl_rag.results import PrivateAnswer, cost_of, within

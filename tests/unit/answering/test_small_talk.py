@@ -6,8 +6,9 @@ import pytest
 
 from dpicl_rag import Ledger, PrivateContextLLM
 from dpicl_rag.answering.follow_ups import whole_question
-from dpicl_rag.answering.free_answers import is_small_talk
 from dpicl_rag.errors import MissingDocumentsError
+from dpicl_rag.knowledge.answer_memory import same_words
+from dpicl_rag.languages.small_talk import is_small_talk, without_courtesies
 from dpicl_rag.mechanisms.randomness import Randomness
 from tests.support.failing_engine import FailingEngine
 from tests.support.scripted_model import ScriptedModel
@@ -32,6 +33,40 @@ ASKED = (
     *("Danke an wen?", "Wie geht das?", "Gute Frage", "Merci \u00e0 qui ?", "Gracias a qui\u00e9n"),
     *("\u00bfC\u00f3mo est\u00e1?", "hi 7", "hi x", "\u4f60\u597d", "thanks " * 40, "hi" * 200),
 )
+
+
+COURTEOUS = [
+    ("Hello! When does it open?", "When does it open?"),
+    ("Hi, when does it open?", "when does it open?"),
+    ("Please tell me: When does it open? Thank you so much.", "When does it open?"),
+    ("Good morning everyone. A quick question: Who is it, please?", "Who is it"),
+    ("Sorry to bother you, who is it?\nMany thanks, bye", "who is it?"),
+    ("Guten Tag! Eine kurze Frage: Wo ist es? Danke.", "Wo ist es?"),
+    ("Entschuldigung, wo ist es bitte?", "wo ist es bitte?"),
+    ("Bonjour ! Dites-moi, s'il vous plaît : Où est-ce ? Merci.", "Où est-ce ?"),
+    ("Buenos días. ¿Dónde está? ¡Gracias!", "¿Dónde está?"),
+    ("Scusi, dov'è? Grazie mille", "dov'è?"),
+]
+KEPT = [
+    "I am a senior. How much is it?",
+    "Hi Anna, when does it open?",
+    "A customer asks: When does it open?",
+    "Who said thank you to the club?",
+    "Thank you.",
+    "Today: when does it open?",
+    "No thanks, when does it open?",
+    "hello " * 40 + ", when does it open?",
+]
+
+
+@pytest.mark.parametrize(("question", "asked"), [*COURTEOUS, *zip(KEPT, KEPT, strict=True)])
+def test_courtesies_around_a_question_are_not_of_it(question, asked):
+    assert without_courtesies(question) == asked
+    assert same_words(question) == same_words(asked)
+
+
+def test_of_courtesies_alone_the_last_is_left():
+    assert without_courtesies("Hello! Thanks!") == "Thanks!"
 
 
 @pytest.mark.parametrize("text", SMALL)

@@ -14,13 +14,17 @@ from dpicl_research.approximation import predicted
 from dpicl_research.convergence import (
     MEASURED,
     build_convergence_report,
-    distance_allowed,
     interaction,
     log_predicted,
 )
 from dpicl_research.scores_folder import Record, Reporting, Run, Settings
 
 EXPERTS = (1, 2, 4, 8)
+
+
+def distance_allowed(nats):
+    """The largest total variation distance of two distributions with such an `interaction`."""
+    return math.tanh(nats / 4)
 
 
 def made_run(says=lambda likelihoods: likelihoods.sum(dim=0), *, kind="accuracy", seeds=3):
