@@ -45,12 +45,11 @@ fur die antwort, a tous, tout le monde, tres bien, et toi, et vous, pour votre a
 a todos, muy bien, y tu, y usted, por tu ayuda, por su ayuda,
 a tutti, molto bene, e tu, e lei, per l aiuto, per il tuo aiuto, per il suo aiuto
 """
-
-
 # Around a question, and no small talk by themselves.
 _ASKING = """
 please, kindly, tell me, please tell me, quick question, a quick question, short question,
 a short question, one question, a question, excuse me, sorry, sorry to bother you,
+thanks in advance, thank you in advance, danke im voraus, vielen dank im voraus, merci davance,
 bitte, bitte sagen sie mir, sagen sie mir bitte, sagen sie mir, sag mir bitte, kurze frage,
 eine kurze frage, eine frage, entschuldigung, entschuldigen sie, verzeihung,
 sil vous plait, sil te plait, dites moi, dites moi sil vous plait, une petite question,
@@ -68,7 +67,7 @@ def _one_of(phrases: str) -> str:
 _FIRST, _MORE = _one_of(_SAID), _one_of(f"{_SAID},{_BESIDE}")
 _SMALL_TALK = re.compile(rf"(?:(?:{_one_of(_BESIDE)}) )*(?:{_FIRST})(?: (?:{_MORE}))*")
 _POLITE = _one_of(f"{_SAID},{_ASKING}")
-_COURTESY = re.compile(rf"(?:(?:{_MORE}|{_POLITE}) )*(?:{_POLITE})(?: (?:{_MORE}|{_POLITE}))*")
+_COURTESY = re.compile(rf"(?:{_POLITE})(?: (?:{_POLITE}))*")
 _CLAUSE = re.compile(r"(?<=[.!?:,;])\s+|\n+")
 _APOSTROPHES = str.maketrans("", "", "'\u2019\u02bc`\u00b4")
 _WORD = re.compile(r"\w+")
@@ -90,11 +89,17 @@ def without_courtesies(question: str) -> str:
         question: Public. Where it is nothing else it stays as it is.
     """
     clauses = _CLAUSE.split(question.strip())
-    while len(clauses) > 1 and _is(_COURTESY, clauses[0]):
+    while len(clauses) > 1 and _is_courtesy(clauses[0]):
         del clauses[0]
-    while len(clauses) > 1 and _is(_COURTESY, clauses[-1]):
+    while len(clauses) > 1 and _is_courtesy(clauses[-1]):
         del clauses[-1]
-    return " ".join(clauses).rstrip(" ,;:")
+        clauses[-1] = clauses[-1].rstrip(" ,;:")
+    return " ".join(clauses)
+
+
+def _is_courtesy(clause: str) -> bool:
+    # "Today please" is none, though "How are you today" is small talk.
+    return is_small_talk(clause) or _is(_COURTESY, clause)
 
 
 def _is(kind: re.Pattern[str], text: str) -> bool:

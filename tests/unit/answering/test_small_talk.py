@@ -46,6 +46,7 @@ COURTEOUS = [
     ("Bonjour ! Dites-moi, s'il vous plaît : Où est-ce ? Merci.", "Où est-ce ?"),
     ("Buenos días. ¿Dónde está? ¡Gracias!", "¿Dónde está?"),
     ("Scusi, dov'è? Grazie mille", "dov'è?"),
+    ("Hello all, how are you today? Who is it? Thanks in advance!", "Who is it?"),
 ]
 KEPT = [
     "I am a senior. How much is it?",
@@ -55,6 +56,8 @@ KEPT = [
     "Thank you.",
     "Today: when does it open?",
     "No thanks, when does it open?",
+    "When does it open? Today please.",
+    "What is on drive C:",
     "hello " * 40 + ", when does it open?",
 ]
 
