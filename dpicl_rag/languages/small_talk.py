@@ -66,8 +66,7 @@ def _one_of(phrases: str) -> str:
 
 _FIRST, _MORE = _one_of(_SAID), _one_of(f"{_SAID},{_BESIDE}")
 _SMALL_TALK = re.compile(rf"(?:(?:{_one_of(_BESIDE)}) )*(?:{_FIRST})(?: (?:{_MORE}))*")
-_POLITE = _one_of(f"{_SAID},{_ASKING}")
-_COURTESY = re.compile(rf"(?:{_POLITE})(?: (?:{_POLITE}))*")
+_COURTESY = re.compile("(?:{0})(?: (?:{0}))*".format(_one_of(f"{_SAID},{_ASKING}")))
 _CLAUSE = re.compile(r"(?<=[.!?:,;])\s+|\n+")
 _APOSTROPHES = str.maketrans("", "", "'\u2019\u02bc`\u00b4")
 _WORD = re.compile(r"\w+")
