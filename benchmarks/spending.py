@@ -352,12 +352,14 @@ def agreement_plan(epsilon: float, booked: bool, question: str | None = None) ->
         booked: Whether a ledger pays.
         question: What a model is asked that can be silent; None is one that cannot.
     """
-    agreement = "auto" if question is None else "only"
-    config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, agreement=agreement)
-    part = SHARES.search_beside_agreement if question is None else SHARES.search_before_counts
+    draws = question is None and not booked
+    config = PrivacyConfig.create(
+        epsilon=epsilon, delta=DELTA, agreement="auto" if draws else "only"
+    )
+    part = SHARES.search_beside_agreement if draws else SHARES.search_before_counts
     search = SHARES.counting(part * config.rho(booked=booked))
     if question is None:
-        return answer_plan(config, DIRECT, search, booked=booked)
+        return answer_plan(config, DIRECT, search, int(draws), booked=booked)
     keys = answer_keys(question)
     given = {"booked": booked, "keys": keys.most, "domain": keys.domain}
     return answer_plan(config, DIRECT, search, 0, **given)

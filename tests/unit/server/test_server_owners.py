@@ -123,7 +123,8 @@ def neighbours_seen(serve, keys, tmp_path):
             ledger=f"{folder}.sqlite",  # a name that a ledger knows is taken
         )
         running.client.headers.update(owner)
-        upload(running, table)
+        answer = upload(running, table)
+        assert answer.status_code == 202, answer.text
         assert ended(running)["state"] == "done"
         running.client.post("/v1/owner/open", json={"corpus": "house-mail"})
         seen.append(seen_by_ann(running, ann))
