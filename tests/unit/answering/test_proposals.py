@@ -555,7 +555,7 @@ def test_what_was_not_asked_is_neither_proposed_nor_remembered(tmp_path, about):
         if about == "garden":  # which do not say it of themselves
             assert not answer.supported
             assert [entry.question for entry in memory.entries()] == [LIFT]
-        again = asking.answer(f"Please tell me: {LIFT}", documents)
+        again = asking.answer(f"A neighbour asks: {LIFT}", documents)
         assert (again.by == "memory") == (about == "lift")
 
 
