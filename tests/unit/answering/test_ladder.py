@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dpicl_rag.accounting.budget import SHARES
+from dpicl_rag.accounting.budget import SHARES, Booking
 from dpicl_rag.accounting.conversion import rho_to_delta, rho_to_epsilon
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
 from dpicl_rag.answering.answer_plan import answer_plan
@@ -279,3 +279,16 @@ def test_a_list_that_needs_more_than_rare_keys_is_not_taken():
         )
         assert not isinstance(plan.ladder.steps[-1], ValueCounts)
         assert plan.threshold_delta > 0
+
+
+@pytest.mark.parametrize("keys", [None, 1, 3])
+def test_what_is_left_of_a_pool_has_a_plan_however_little(keys):
+    needed = []
+    for part in (1e-8, 1e-14, 1e-20):
+        config = PrivacyConfig.create(epsilon=4.0, agreement="only")
+        booked = config.under(Booking(threshold_delta=part))
+        plan = answer_plan(booked, DIRECT, 0.01, 0, booked=True, keys=keys)
+        assert plan.threshold_delta <= part * (1 + 1e-9)
+        needed.append(plan.units_to_agree)
+    assert needed == sorted(needed)
+    assert needed[-1] < 2 * needed[0]
