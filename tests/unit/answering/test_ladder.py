@@ -133,6 +133,18 @@ def test_so_many_are_enough_for_an_answer_alone(epsilon, needed):
         assert f"epsilon {step.epsilon:.4g}; Gaussian noise" in str(plan)
 
 
+@pytest.mark.parametrize(("keys", "needed"), [(2, (6, 10, 17, 31)), (3, (9, 15, 26, 46))])
+def test_so_many_are_enough_where_all_share_their_votes_alike(keys, needed):
+    """docs/questions.md: those who all name the same two reasons, or three items."""
+    for epsilon, units in zip((8.0, 4.0, 2.0, 1.0), needed, strict=True):
+        config = PrivacyConfig.create(epsilon=epsilon, agreement="only")
+        search = SHARES.counting(SHARES.search_before_counts * config.rho(booked=False))
+        (step,) = answer_plan(config, DIRECT, search, 0, keys=keys).ladder.steps
+        part = step.parts // keys
+        chances = [step.noise.tail(step.threshold - part * n) for n in (units, units - 1)]
+        assert chances[0] >= 0.9 > chances[1]
+
+
 @pytest.mark.parametrize(("epsilon", "units"), [(8, 3), (4, 4), (2, 8), (1, 13)])
 def test_without_a_search_all_of_epsilon_and_delta_selects(epsilon, units):
     config = PrivacyConfig.create(epsilon=epsilon, agreement="only")
