@@ -18,7 +18,7 @@ _SAID = """
 hi, hello, hey, hiya, howdy, greetings, good morning, good afternoon, good evening, good day,
 good night, nice to meet you, pleased to meet you, how are you, how are you doing, how do you do,
 thanks, thx, cheers, thank you, thanks a lot, many thanks, much appreciated,
-bye, goodbye, bye bye, farewell, see you, see you later, see you soon, see you tomorrow, take care,
+bye, goodbye, farewell, see you, see you later, see you soon, see you tomorrow, take care,
 have a nice day, have a good day, have a great day, have a nice evening, have a nice weekend,
 hallo, servus, moin, gruezi, gruss gott, guten tag, guten morgen, guten abend, gute nacht,
 wie geht es dir, wie geht es ihnen, wie gehts, wie gehts dir, wie gehts ihnen,
@@ -47,16 +47,14 @@ a tutti, molto bene, e tu, e lei, per l aiuto, per il tuo aiuto, per il suo aiut
 """
 # Around a question, and no small talk by themselves.
 _ASKING = """
-please, kindly, tell me, please tell me, quick question, a quick question, short question,
-a short question, one question, a question, excuse me, sorry, sorry to bother you,
-thanks in advance, thank you in advance, danke im voraus, vielen dank im voraus, merci davance,
-bitte, bitte sagen sie mir, sagen sie mir bitte, sagen sie mir, sag mir bitte, kurze frage,
-eine kurze frage, eine frage, entschuldigung, entschuldigen sie, verzeihung,
-sil vous plait, sil te plait, dites moi, dites moi sil vous plait, une petite question,
-petite question, une question, excusez moi, excuse moi, pardon,
-por favor, digame, dime, digame por favor, una pregunta, una pregunta rapida, perdon, perdone,
-disculpe, disculpen,
-per favore, per piacere, mi dica, dimmi, una domanda, una domanda veloce, scusi, scusa, scusate
+please, kindly, tell me, quick question, a quick question, short question, a short question, one
+question, a question, excuse me, sorry, sorry to bother you, thanks in advance, thank you in
+advance, danke im voraus, vielen dank im voraus, merci davance, bitte, sagen sie mir, sag mir bitte,
+kurze frage, eine kurze frage, eine frage, entschuldigung, entschuldigen sie, verzeihung, sil vous
+plait, sil te plait, dites moi, une petite question, petite question, une question, excusez moi,
+excuse moi, pardon, por favor, digame, dime, una pregunta, una pregunta rapida, perdon, perdone,
+disculpe, disculpen, per favore, per piacere, mi dica, dimmi, una domanda, una domanda veloce,
+scusi, scusa, scusate
 """
 
 
@@ -90,9 +88,10 @@ def without_courtesies(question: str) -> str:
     clauses = _CLAUSE.split(question.strip())
     while len(clauses) > 1 and _is_courtesy(clauses[0]):
         del clauses[0]
-    while len(clauses) > 1 and _is_courtesy(clauses[-1]):
+    # Behind a colon stands what is asked about: "What is the German for: thank you?"
+    while len(clauses) > 1 and clauses[-2][-1:] != ":" and _is_courtesy(clauses[-1]):
         del clauses[-1]
-        clauses[-1] = clauses[-1].rstrip(" ,;:")
+        clauses[-1] = clauses[-1].rstrip(" ,;")
     return " ".join(clauses)
 
 

@@ -6,9 +6,9 @@ budget has a pool for them. An answer holds all that it asks for, or nothing, an
 without thresholds; what it has committed is spent. Amounts are whole numbers of 10^-18.
 
 An answer asks for one part in so many of what is left, 200 by default, so a pool does not end. The
-part decides how high a threshold is, and so how many units must agree: a fifth of the part needs a
-tenth more. What an answer does not use goes back. How large the part is is the owner's setting, and
-public, as what is left is: both follow from questions and from what was released.
+part decides how high a threshold is, and so how many units must agree: at epsilon 2 a fifth of it
+needs 20 for 19. What an answer does not use goes back. How large the part is is the owner's
+setting, and public, as what is left is: both follow from questions and from what was released.
 
 Each function runs in a transaction that holds the write lock.
 """

@@ -250,7 +250,7 @@ _END = 2**64  # weight of an end; what rounding takes from the others is less th
 # Of an exponential: above what its argument and it are rounded by.
 _ROUNDED_DOWN = 1 - 1e-12
 
-_MOST_EXPONENT = 100.0  # of one step: with more there is hardly any noise
+MOST_EXPONENT = 100.0  # of one step: with more there is hardly any noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,7 @@ class TruncatedGeometric:
         Raises:
             ConfigurationError: A number is outside its range.
         """
-        exponent = min(_validate.positive("epsilon", epsilon), _MOST_EXPONENT)
+        exponent = min(_validate.positive("epsilon", epsilon), MOST_EXPONENT)
         up, down = max(1.0, math.exp(exponent) * _ROUNDED_DOWN).as_integer_ratio()
         least = _END / Fraction(_validate.probability("delta", delta))
         # Towards the middle; each weight is there twice, the last one once or twice.

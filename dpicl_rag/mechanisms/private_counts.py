@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from dpicl_rag import _validate
 from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.accounting.stability import Adjacency, Stability
-from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian, TruncatedGeometric
+from dpicl_rag.mechanisms.discrete_noise import MOST_EXPONENT, DiscreteGaussian, TruncatedGeometric
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.results import Estimate
 
 # Of one part. Noise of less has tens of thousands of values, for no benefit.
 _LEAST_EPSILON = 1e-3
-_MOST_EPSILON, _ROUNDED_UP = 100.0, 1 + 1e-12  # noise of more is the same
+_ROUNDED_UP = 1 + 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Agreement:
         if added + changed != 1 or epsilon < moved * parts * _LEAST_EPSILON:
             return None
         each = _validate.positive("epsilon", epsilon) / moved
-        part = min(each / parts, _MOST_EPSILON)
+        part = min(each / parts, MOST_EXPONENT)
         # Of neighbours in a row each later delta is larger by a factor of e^epsilon.
         grown = 1 + _ROUNDED_UP * math.fsum(math.exp(at * part) for at in range(1, parts))
         noise = TruncatedGeometric.within(part, delta / (moved * grown))

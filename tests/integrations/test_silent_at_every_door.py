@@ -149,3 +149,15 @@ def test_a_bundle_has_what_units_say_they_are_about(
             "What are the main topics?", installed.corpus
         )
         assert (again.text, again.rho) == (first.text, 0.0)
+
+
+@pytest.mark.parametrize("door", ["command line", "HTTP", "HTTP stream", "HTTP responses", "MCP"])
+def test_a_greeting_makes_no_other_question(door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the doors that remember by themselves."""
+    monkeypatch.setattr(private_run, "rehearsal_of", lambda model: KNOWS)
+    with an_installation(model=ScriptedModel(SAID)) as installed:
+        first, _ = DOORS[door](installed, QUESTION)
+        charged = installed.spent()
+        assert charged > 0
+        assert DOORS[door](installed, f"Hello! {QUESTION} Thank you.") == (first, 0.0)
+        assert installed.spent() == charged

@@ -58,6 +58,7 @@ KEPT = [
     "No thanks, when does it open?",
     "When does it open? Today please.",
     "What is on drive C:",
+    "What is the German for: thank you?",
     "hello " * 40 + ", when does it open?",
 ]
 
