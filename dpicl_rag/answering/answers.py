@@ -8,6 +8,7 @@ from functools import partial
 
 from dpicl_rag.answering.answer_plan import planned_answer, with_agreement
 from dpicl_rag.answering.decoding import generate
+from dpicl_rag.answering.extracts import extracts
 from dpicl_rag.answering.follow_ups import whole_question
 from dpicl_rag.answering.free_answers import (
     form_of,
@@ -58,13 +59,12 @@ def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> Pri
     if is_small_talk(question):
         corpus = run.booked_under(search.corpus_name)
         return public_reply(question, run.model, run.reader, run.config, corpus)
-    search, config = _shaped(search, run)
+    run = run.under_terms(search.corpus_name)
     question = whole_question(question, request.turns, run.model, run.reader)
     run.require_memory(search)
     if not request.fresh and (item := run.knowledge.published(question)):
-        corpus, most = run.booked_under(search.corpus_name), config.max_tokens
+        corpus, most = run.booked_under(search.corpus_name), run.config.max_tokens
         return published_answer(item, question, corpus, run.model.tokenizer, most)
-    run = replace(run, config=config)
     begin = partial(_drawn, search=search, run=run, fresh=request.fresh)
     return answered_in_steps(question, begin, run.model.tokenizer)
 
@@ -83,23 +83,23 @@ def plan_of_answer(
     request: Request, documents: Documents, run: PrivateRun
 ) -> tuple[Plan[Mechanism], int | None]:
     """The plan of an answer, and about how many units are read for it."""
-    search, config = _shaped(run.search(documents), run)
-    run = replace(run, config=config)
+    search = run.search(documents)
+    run = run.under_terms(search.corpus_name)
     steps = questions_of(plain(request.question or "?"))
-    planned = [_planned(run.question(step), search, run) for step in steps]
+    shaped = [(step, *_shaped(step, search, run)) for step in steps]
+    planned = [_planned(own.question(step), found, own) for step, found, own in shaped]
     aim = planned[-1][0].aim
     plan = plan_of_steps(steps, [plan for _, plan in planned])
     return plan, None if aim is None else aim * len(steps)
 
 
-def _shaped(search: Search, run: PrivateRun) -> tuple[Search, PrivacyConfig]:
+def _shaped(question: str, search: Search, run: PrivateRun) -> tuple[Search, PrivateRun]:
     """The search and the settings of an answer, as the model's rehearsal has them."""
-    silent = run.silent
-    config = run.under_terms(search.corpus_name).config
+    silent = run.silent or run.extractive(question)
     config = with_agreement(
-        config, search.stability, speaks=run.speaks, silent=silent, booked=run.booked
+        run.config, search.stability, speaks=run.speaks, silent=silent, booked=run.booked
     )
-    return search.across_languages() if silent else search, config
+    return search.across_languages() if silent else search, replace(run, config=config)
 
 
 def _planned(
@@ -113,12 +113,15 @@ def _planned(
 
 def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> PrivateStream:
     """An answer from memory, from what documents confirm, or as it is drawn."""
+    search, run = _shaped(question, search, run)
     config, reader, memory = run.config, run.reader, run.knowledge.memory
     corpus = run.booked_under(search.corpus_name)
     model = copying(run.model, config.copy_bias)
     asked = run.question(question, model)
     form = form_of(run.template, config.stop)
     reading = None if reader is None else notes(reader, question, run.template.note)
+    if asked.extractive:
+        reading = extracts(question)
     polish = partial(polished, reader, question) if reader is not None and config.polish else None
     if memory is not None and not fresh and (entry := memory.same(question, form)):
         tokenizer, most = model.tokenizer, config.max_tokens
@@ -146,7 +149,7 @@ def _drawn(question: str, search: Search, run: PrivateRun, *, fresh: bool) -> Pr
             proposal=proposal,
             found=experts.count,
             bare=(lambda ids: sum(bare_log_probs(model, asked.prompt, ids))) if informed else None,
-            silent=asked.silent,
+            silent=asked.silent or asked.extractive,
             stating=stating(question, experts.passages),
         )
     whole = whole_answer(asked, plan, experts, coins)

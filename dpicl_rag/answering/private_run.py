@@ -9,15 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from dpicl_rag.accounting.budget import Booking
-from dpicl_rag.answering.canonical_form import CanonicalForm
+from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.experts import Experts, gather
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.public_knowledge import JoinedKnowledge
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speaks
+from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading
+from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.ledger.account import Account, AroundPayment, open_account
 from dpicl_rag.ledger.budgets import booking, least_remaining, least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -94,6 +96,21 @@ class PrivateRun:
             return False
         return rehearsal_of(self.model).knows_silence
 
+    def extractive(self, question: str) -> bool:
+        """Whether experts read one sentence of their unit, to be agreed on alone, see `extracts`.
+
+        They do of the packaged model, which nobody chose. Who names one is answered by it.
+
+        Args:
+            question: Public text.
+        """
+        config, template = self.config, self.template
+        counts_alone = config.agreement in (None, "only") and config.sentences == 1
+        as_usual = template.silent_for("") != template and self.form is canonical_form
+        if self.reader is not None or config.groups is not None or not (counts_alone and as_usual):
+            return False
+        return is_toy(self.model) and answer_keys(question).by_value
+
     def prompt(self, question: str) -> Prompt:
         """The prompt of a question whose answer is one of some labels.
 
@@ -109,7 +126,8 @@ class PrivateRun:
             ConfigurationError: It has no words.
         """
         silent = self.config.agreement != "off" and self.silent
-        return Question(text, self.template, model or self.model, self.config, self.form, silent)
+        shaped = self.template, model or self.model, self.config, self.form
+        return Question(text, *shaped, silent=silent, extractive=self.extractive(text))
 
     def require_memory(self, search: Search) -> None:
         """Check that the memory of released answers, if there is one, is that of these documents.

@@ -28,6 +28,8 @@ class Question:
         form: Canonical form of an answer.
         silent: Whether experts may say that their document does not tell: the model can, the
             template shows how, and what they say decides who has a vote.
+        extractive: Whether they read the sentence of their unit that is nearest to it alone, see
+            `extracts`.
 
     Raises:
         ConfigurationError: It has no words.
@@ -39,6 +41,7 @@ class Question:
     config: PrivacyConfig
     form: CanonicalForm = canonical_form
     silent: bool = False
+    extractive: bool = False
 
     def __post_init__(self) -> None:
         if not self.text.strip():
@@ -69,9 +72,9 @@ class Question:
     def keys_counted(self) -> int | None:
         """Keys of one unit, at most, where keys alone are counted; None counts sentences first.
 
-        A model that reads well words one answer in many ways.
+        A model that reads well words one answer in many ways, and so do units.
         """
-        if not self.silent or self.form is not canonical_form:
+        if not (self.silent or self.extractive) or self.form is not canonical_form:
             return None
         return answer_keys(self.text).most
 

@@ -27,7 +27,7 @@ from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
 from dpicl_rag.languages.content_words import content_words
-from dpicl_rag.languages.languages import says_nothing
+from dpicl_rag.languages.languages import is_function_word, says_nothing
 from dpicl_rag.languages.sentences import first_sentence, without_sender
 
 _ABOUT = 0.25
@@ -276,7 +276,18 @@ def sentence_votes(
 
         return votes
 
+    def of_extracts(at: int, released: Sequence[int], most: int) -> list[SentenceVote | None]:
+        return [_vote_of_extract(own, question) for own in passages]
+
+    if question.extractive:
+        return lambda _: of_extracts
     return (lambda _: of_notes) if notes else of_rows
+
+
+def _vote_of_extract(extract: Sequence[str], question: Question) -> SentenceVote | None:
+    """The vote of a unit's sentence for what it has of the kind that the question asks for."""
+    vote = vote_for(" ".join(extract), question.text, question.form)
+    return vote if vote is not None and vote.of_kind else None
 
 
 def _vote_of_note(notes: Sequence[str], at: int, question: Question) -> SentenceVote | None:
@@ -326,7 +337,10 @@ def naming(
         most: Tokens that each says at most.
         reader: Makes the reader of what they say.
     """
-    votes = votes_of_rows(rows, reader(), phrasings, most)
+    return _named(votes_of_rows(rows, reader(), phrasings, most), key)
+
+
+def _named(votes: Sequence[SentenceVote | None], key: str) -> torch.Tensor:
     named = [vote is not None and vote.short.casefold() == key.casefold() for vote in votes]
     return torch.tensor(named, dtype=torch.bool)  # of no experts, too
 
@@ -344,6 +358,9 @@ def naming_of(
     if proposal is None or proposal.named is None:
         return None
     asked = question.worded(proposal.question)
+    if question.extractive:
+        votes = [_vote_of_extract(own, asked) for own in passages]
+        return lambda _: _named(votes, proposal.named or "")
     phrasings = asked.phrasings
     if proposal.earlier:
         phrasings += question.worded(proposal.earlier).phrasings
@@ -358,7 +375,7 @@ def naming_of(
 
 
 def stating(question: str, passages: Sequence[Sequence[str]]) -> Stating:
-    """The test which experts' documents have half of the words that a text brings in, or more.
+    """The test which experts' documents have most of the words that a text brings in.
 
     A small model finds likely whatever it says often: that a sauna "is a public space".
 
@@ -367,15 +384,17 @@ def stating(question: str, passages: Sequence[Sequence[str]]) -> Stating:
         passages: What each expert was given of its unit. Private.
     """
 
-    def half(own: Sequence[str], news: Set[str]) -> bool:
+    def most(own: Sequence[str], news: Set[str]) -> bool:
         try:
-            return 2 * len(news & content_words("\n".join(map(without_sender, own)))) >= len(news)
+            stated = news & content_words("\n".join(map(without_sender, own)))
+            return not news or 2 * len(stated) > len(news)
         except Exception:
             return False  # one unit's words
 
     def of(text: str) -> torch.Tensor:
-        news = content_words(text) - content_words(question)
-        return torch.tensor([half(own, news) for own in passages], dtype=torch.bool)
+        brought = content_words(text) - content_words(question)
+        news = {word for word in brought if not is_function_word(word)}
+        return torch.tensor([most(own, news) for own in passages], dtype=torch.bool)
 
     return of
 

@@ -76,6 +76,7 @@ class Language:
         titles: Words before names of persons.
         asks: For each kind of question, how it begins.
         weekdays: Names in small letters, with their numbers; Monday is 1.
+        several_days: Words for several of them: "weekends".
         yes: Words that affirm.
         no: Words that deny.
         negations: Words that turn what a sentence says into its opposite.
@@ -104,6 +105,7 @@ class Language:
     titles: frozenset[str]
     asks: dict[QuestionKind, re.Pattern[str]]
     weekdays: dict[str, int]
+    several_days: dict[str, frozenset[int]]
     yes: frozenset[str]
     no: frozenset[str]
     negations: frozenset[str]
@@ -239,6 +241,21 @@ class Language:
         return sum(word in self.function_words or word in self.weekdays for word in words)
 
 
+def days_named(text: str) -> frozenset[int]:
+    """The weekdays that a text names in any language; Monday is 1.
+
+    Args:
+        text: Any.
+    """
+    found: set[int] = set()
+    for word in re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", text.casefold()):
+        for language in languages():
+            found |= language.several_days.get(word, frozenset())
+            if word in language.weekdays:
+                found.add(language.weekdays[word])
+    return frozenset(found)
+
+
 def language_of(text: str) -> Language:
     """The language that most function words of a text are of; English where there is none.
 
@@ -367,6 +384,8 @@ def _language(code: str, data: dict[str, Any]) -> Language:
             kind: _beginning(data["asks"][kind]) for kind in QuestionKind if kind in data["asks"]
         },
         weekdays=weekdays | plurals,
+        several_days=dict.fromkeys(data["workdays"].split(), frozenset(range(1, 6)))
+        | dict.fromkeys(data["weekends"].split(), frozenset((6, 7))),
         yes=frozenset(data["yes"].split()),
         no=frozenset(data["no"].split()),
         negations=frozenset(data["negations"].split()),

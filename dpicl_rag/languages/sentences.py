@@ -7,7 +7,7 @@ in five languages: a fragment that is released as a sentence cannot be mended af
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from dpicl_rag.languages.languages import is_date, is_function_word, language_of, languages
@@ -33,6 +33,21 @@ def first_sentence(text: str) -> str:
         if ends_sentence(text[: mark.end()], text[mark.end() :]):
             return text[: mark.start()]
     return text
+
+
+def statements(text: str) -> Iterator[str]:
+    """The sentences of a text that may tell something, without their marks.
+
+    Questions, greetings, and who sent a mail about what tell nothing. A line that goes on in the
+    next one is no end; a row of a table, and an item of a list, is.
+    """
+    for paragraph in _PARAGRAPHS.split(without_sender(text)):
+        rest = _WRAPPED.sub(" ", _SUBJECT_LINE.sub("", paragraph)).lstrip()
+        while rest:
+            sentence = first_sentence(rest)
+            mark, rest = rest[len(sentence) : len(sentence) + 1], rest[len(sentence) + 1 :].lstrip()
+            if sentence.strip() and not (mark == "?" or sentence.rstrip().endswith(",")):
+                yield sentence.strip()
 
 
 def ends_sentence(before: str, after: str) -> bool:
@@ -109,6 +124,7 @@ _FIELD = re.compile(
 _SENDER = re.compile(r"^(?:From|Von|De|Da) ?:.*\n?", re.MULTILINE)
 _ADDRESS = re.compile(r"[ \t]*<[^<>\n]*@[^<>\n]*>")
 _SUBJECT = re.compile(r"^(?:Subject|Betreff|Objet|Asunto|Oggetto) ?:", re.MULTILINE)
+_SUBJECT_LINE = re.compile(rf"{_SUBJECT.pattern}.*\n?", re.MULTILINE)
 _LONGEST = 8  # words of a line of a signature
 _LINES = 6
 _SENTENCE = re.compile(r"[.!?\u2026][\"'\u201d\u00bb)\]]*$")
@@ -118,6 +134,8 @@ _ENTRY = re.compile(rf"{_ITEM.pattern}|[^\W\d][\w .-]{{0,30}}:\s*(?!{_CONTACT})\
 """Of a list, or of a form."""
 
 _QUOTED = re.compile(r"^[ \t]*>|:$")
+_WRAPPED = re.compile(rf"(?<=[^\n|\t]{{40}})\n(?!{_ITEM.pattern}|[^\n]*[|\t])")
+"""The end of a long line that the next one goes on with."""
 
 
 def without_sender(text: str) -> str:
