@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import takewhile
 from typing import Protocol
 
@@ -39,7 +39,7 @@ def generate(
     block_tokens: int = 0,
     support: Support | None = None,
     whole: WholeAnswer | None = None,
-    votes: Callable[[Rows], SentenceVotes] | None = None,
+    votes: Callable[[Callable[[], Rows]], SentenceVotes] | None = None,
     naming: Naming | None = None,
     informed: Input | None = None,
     on_progress: Progress | None = None,
@@ -55,7 +55,7 @@ def generate(
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
         support: Records every token that is drawn; its proposal is put to the documents first.
         whole: Asks experts for whole sentences before a token is drawn.
-        votes: Of experts for sentences, once their rows are there; needed for them.
+        votes: Of experts for sentences, from what reads their rows once; needed for them.
         naming: Which experts name what is proposed, see `Support.confirms`.
         informed: What the public row reads, see `read`.
         on_progress: Called with the part of the documents that is read, 0 to 1.
@@ -69,12 +69,14 @@ def generate(
     longer = 0 if proposal is None else max(0, len(proposal.suffix) - len(prompt.suffix))
     reading = partial(read, model, prompt, room=max_tokens + longer, informed=informed)
     with enough_memory():
-        rows, draft = reading(experts.inputs, on_progress=on_progress), None
-        if support is not None and proposal is not None and support.confirms(rows, naming):
+        rows_of, draft = cache(partial(reading, experts.inputs, on_progress=on_progress)), None
+        if whole is None or not whole.only_agreement:
+            rows_of()  # an engine that is gone is so before a count is paid for
+        if support is not None and proposal is not None and support.confirms(rows_of(), naming):
             yield from proposal.tokens
             return
         if whole is not None and votes is not None:
-            yield from whole.speak(votes(rows), model.tokenizer)
+            yield from whole.speak(votes(rows_of), model.tokenizer)
             if whole.agreed or whole.only_agreement:
                 yield from sorted(model.tokenizer.stop_tokens)[:1]
                 return
@@ -82,7 +84,7 @@ def generate(
             public = read_public_row(model, prompt, room=max_tokens, informed=informed)
             draft = GreedyDraft(public, block_tokens) if isinstance(public, BlockRows) else None
         yield from decode(
-            rows=rows,
+            rows=rows_of(),
             suffix=prompt.suffix,
             mechanism=experts.mechanism,
             spend=experts.spend,

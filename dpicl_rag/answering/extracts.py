@@ -2,9 +2,9 @@
 
 A toy makes up times and names. The sentence that is nearest to the question has them as they stand
 there, or the unit says nothing of it. So where the kind of an answer is known (a time, a date, a
-number, a name, yes or no) each expert of such a model reads that sentence alone, and votes for what
-it has of that kind. An extract is a function of its own unit and of the question: the vector of a
-sentence does not depend on others.
+number, a name, yes or no) each expert of the packaged model reads that sentence alone, and votes
+for what it has of that kind. An extract is a function of its own unit and of the question: the
+vector of a sentence does not depend on others.
 """
 
 from __future__ import annotations
@@ -14,65 +14,92 @@ from functools import partial
 from itertools import islice
 
 import numpy as np
+import numpy.typing as npt
 
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.notes import Passages, UnitReading
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
-from dpicl_rag.languages.languages import QuestionKind, days_named
+from dpicl_rag.languages.languages import QuestionKind, days_named, language_of
 from dpicl_rag.languages.sentences import statements
 from dpicl_rag.languages.small_talk import is_small_talk
 from dpicl_rag.retrieval.across_languages import vectors_across_languages
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.vectors import embedded, exact_scores, on_grid
 
-_MOST = 64  # sentences of a unit, the nearest passages first
+_MOST = 64  # sentences of a unit, those of the nearest passages
 
 _NEAR = 0.3
-"""Least score of a sentence: no public document of the rehearsal that is about something else than
-the question has one with a key of its kind. The default embedder's, without the language."""
+"""Least score of a sentence by the default embedder: no public document of the rehearsal that is
+about something else than the question has such a sentence with an answer of its kind."""
 
 
 def extracts(question: str, embedder: Embedder | None = None) -> UnitReading:
     """A reading of the sentence of each unit that is nearest to a question; of none that is far.
 
+    Nothing is read for a question that leans on another one: "And on Fridays?"
+
     Args:
         question: Public text.
         embedder: Of sentences; the default one if None.
+
+    Raises:
+        ModelError: The embedder cannot be loaded.
     """
-    return partial(_extracted, question, embedder or SentenceTransformerEmbedder())
+    embedder = embedder or SentenceTransformerEmbedder()
+    query = on_grid(vectors_across_languages(embedder, [question]))[0]
+    return partial(_extracted, question, embedder, query)
 
 
 def _extracted(
     question: str,
     embedder: Embedder,
+    query: npt.NDArray[np.float32],
     units: Sequence[Passages],
     on_progress: Progress | None = None,
     names: Sequence[str] | None = None,
 ) -> list[Passages]:
-    keys = answer_keys(question)
-    leans_on_another = keys.language.without_conjunction(question) != question  # "And on Fridays?"
-    asked = () if leans_on_another else units
-    each = [tuple(islice(_stated(passages, question, keys), _MOST)) for passages in asked]
+    each = [tuple(islice(_stated(passages, question), _MOST)) for passages in units]
     vectors = embedded([sentence for own in each for sentence in own], embedder)
-    query = on_grid(vectors_across_languages(embedder, [question]))[0]
-    found: list[Passages] = [() for _ in units]
+    found: list[Passages] = []
     first = 0
-    for at, own in enumerate(each):
+    for own in each:
         scores = exact_scores(vectors, query, np.arange(first, first + len(own)))
         first += len(own)
-        if own and scores.max() >= _NEAR:
-            found[at] = (own[int(scores.argmax())],)
+        near = bool(own) and scores.max() >= _NEAR
+        found.append((own[int(scores.argmax())],) if near else ())
+    if on_progress is not None:
+        on_progress(1.0, 1.0)
     return found
 
 
-def _stated(passages: Passages, question: str, keys: AnswerKeys) -> Iterator[str]:
-    """What a unit tells that has the names and numbers of the question, and of no other days."""
-    days = frozenset() if keys.kind is QuestionKind.WEEKDAY else days_named(question)
+def _stated(passages: Passages, question: str) -> Iterator[str]:
+    """What a unit that has the names and numbers of the question tells of what it asks for."""
+    keys, whole = answer_keys(question), "\n".join(passages)
     try:
-        if keys.about("\n".join(passages)):
+        whole.encode()  # what cannot be written is not embedded
+        if not _leans_on_another(question, keys) and keys.about(whole):
             for sentence in (one for text in passages for one in statements(text)):
-                its = days_named(sentence)
-                if not (is_small_talk(sentence) or (days and its and its.isdisjoint(days))):
+                if not is_small_talk(sentence) and _may_answer(sentence, question, keys):
                     yield sentence
     except Exception:
         return  # one unit's words
+
+
+def _leans_on_another(question: str, keys: AnswerKeys) -> bool:
+    return keys.language.without_conjunction(question) != question
+
+
+def _may_answer(sentence: str, question: str, keys: AnswerKeys) -> bool:
+    """True of a sentence with a word of the question, if it is in its language, of no other days.
+
+    "At weekends we open at nine" is no answer where weekdays are asked for.
+    """
+    language = keys.language
+    little = set(map(language.stem, language.generic | language.day_times))
+    asked = language.content_words(question) - little
+    same = bool(asked) and language_of(sentence) is language
+    if same and asked.isdisjoint(language.content_words(sentence)):
+        return False
+    days, its = days_named(question), days_named(sentence)
+    other_days = bool(days and its) and days.isdisjoint(its)
+    return keys.kind is QuestionKind.WEEKDAY or not other_days

@@ -254,8 +254,8 @@ def votes_of_rows(
 
 def sentence_votes(
     question: Question, passages: Sequence[Sequence[str]], *, notes: bool
-) -> Callable[[Rows], SentenceVotes]:
-    """The votes of experts for whole sentences, once their rows are there.
+) -> Callable[[Callable[[], Rows]], SentenceVotes]:
+    """The votes of experts for whole sentences, from what reads their rows.
 
     Args:
         question: What is asked.
@@ -267,7 +267,8 @@ def sentence_votes(
     def of_notes(at: int, released: Sequence[int], most: int) -> list[SentenceVote | None]:
         return [_vote_of_note(own, at, question) for own in passages]
 
-    def of_rows(rows: Rows) -> SentenceVotes:
+    def of_rows(rows_of: Callable[[], Rows]) -> SentenceVotes:
+        rows = rows_of()
         assert isinstance(rows, SpeakingRows)
         reader, suffixes = vote_reader(question, passages), [p.suffix for p in question.phrasings]
 

@@ -85,6 +85,7 @@ _JOINING = frozenset(
 )
 _MUCH, _SHARED = 6, 0.3
 """Words of a question that says much, and the part of them that a document has which answers."""
+_LISTED = 3  # parts of a question that lists something
 _PLURAL = re.compile(r"[^s]s$")
 _SHORT = 3  # letters of words that are left as they are: "gas"
 _COMPOUND = 10  # of a German noun that says what two words do elsewhere: "Stromausfall"
@@ -123,6 +124,7 @@ class AnswerKeys:
             for word in self._asked
             if not (is_function_word(word) or self.language.says_little(word))
         )
+        self._lists = len(_ITEMS.split(question)) >= _LISTED
         self._asked_names = frozenset(map(self.language.stem, self._names_asked(question)))
         self._numbers = frozenset(
             found["number"] for found in _NUMBER.finditer(in_digits(question, self.language.code))
@@ -199,11 +201,12 @@ class AnswerKeys:
     def about(self, document: str) -> bool:
         """Test for what a document that answers has of the question: see `has_names`.
 
-        Of a question that says much it has a part of all words, too, if it is in its language:
-        "Which disease has fever, a cough and red eyes?"
+        Of a question that lists much it has a part of all words, too, if it is in its language:
+        "Which disease has fever, a cough and red eyes?" One that only says much may be worded
+        unlike any document.
         """
         said = len(self._asked_content)
-        if said < _MUCH or language_of(document) is not self.language:
+        if said < _MUCH or not self._lists or language_of(document) is not self.language:
             return self.has_names(document)
         stems = self._stems(document)
         return self._asked_names <= stems and len(self._asked_content & stems) >= _SHARED * said
@@ -221,7 +224,8 @@ class AnswerKeys:
         return frozenset(map(self.language.stem, set(map(run_together, items))))
 
     def _names_asked(self, question: str) -> Iterator[str]:
-        for at, word in enumerate(_WORD.findall(question)):
+        # "At 3 a.m." is when, and not what.
+        for at, word in enumerate(_WORD.findall(_FULL_HOUR.sub(" ", question))):
             folded = word.casefold()
             known = folded in self.language.function_words or self.language.is_date(folded)
             if known or self.language.is_language_or_country(folded):

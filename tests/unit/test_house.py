@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 73_405  # courtesies in five languages are no part of a question that is remembered
-MOST_FILES = 352
+MOST_LINES = 73_580  # experts of the packaged model read one sentence of their unit
+MOST_FILES = 353
 LONGEST = 450
 SHARED_FILES = {"base.py"}
 MOST_SHARED_TYPES = 9

@@ -3,7 +3,7 @@
 import pytest
 
 from dpicl_rag.languages.answer_keys import AnswerKeys
-from dpicl_rag.languages.languages import language_of
+from dpicl_rag.languages.languages import QuestionKind, language_of
 
 KINDS = {
     "time": (
@@ -301,11 +301,33 @@ def test_words_that_say_nothing_in_another_language_are_no_name():
     assert AnswerKeys("Où est-ce ?").of("el 21") == ()
 
 
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("Until which hour can I pick up my dog?", QuestionKind.TIME),
+        ("What is the latest hour to come?", QuestionKind.TIME),
+        ("By what time must I be there?", QuestionKind.TIME),
+        ("What is the last day of it?", QuestionKind.DATE),
+        ("Which doctor looks at eyes?", QuestionKind.PERSON),
+        ("Which hospital would see us?", QuestionKind.PLACE),
+        ("Welche Tierärztin macht das?", QuestionKind.PERSON),
+        ("Welcher Kollege hilft?", QuestionKind.PERSON),
+        ("À quel emplacement les visiteurs doivent-ils se garer ?", QuestionKind.PLACE),
+        ("Quelles règles doit-on suivre ?", QuestionKind.LIST),
+        ("Le musée est-il ouvert ?", QuestionKind.YES_OR_NO),
+    ],
+)
+def test_kinds_of_questions_as_people_put_them(question, kind):
+    assert AnswerKeys(question).kind is kind
+
+
 def test_a_question_that_says_much_is_asked_of_documents_that_have_a_part_of_it():
     much = AnswerKeys("Which disease has fever, a dry cough, red eyes and swollen feet?")
     assert much.about("Came in with a dry cough and red eyes: moss pox.")
     assert not much.about("Came in with a headache and a cough: it is the flu, said the doctor.")
     assert much.about("Der Patient hatte Kopfschmerzen, und das war die Grippe.")
+    worded = AnswerKeys("How much must I pay when my tomcat stays overnight at your house?")
+    assert worded.about("A place for a cat is 17 euros.")
     little = AnswerKeys("Which disease has fever?")
     assert little.about("Came in with a headache: it is the flu.")
 
@@ -317,6 +339,7 @@ def test_names_and_numbers_of_a_question_are_looked_for():
     assert not treated.about("room 4")
     assert AnswerKeys("Warum fällt das Training am Montag aus?").about("nothing of it")
     assert AnswerKeys("Is it open on Monday?").about("lundi")
+    assert AnswerKeys("My dog is ill at 3 a.m., where do I go?").about("the hospital in Hardwald")
 
 
 @pytest.mark.parametrize(
