@@ -1,10 +1,10 @@
 """Extracts: the sentence of a unit that answers, where the model that would read it is a toy.
 
-A toy makes up times and names. The sentence that is nearest to the question has them as they stand
-there, or the unit says nothing of it. So where the kind of an answer is known (a time, a date, a
-number, a name, yes or no) each expert of the packaged model reads that sentence alone, and votes
-for what it has of that kind. An extract is a function of its own unit and of the question: the
-vector of a sentence does not depend on others.
+A toy makes up times and names. Where the kind of an answer is known (a time, a date, a number, a
+name, yes or no) sentences have them as they are. So each expert of the packaged model reads one
+sentence: of those with an answer of that kind the one that is nearest to the question; and it votes
+for that. An extract is a function of its own unit and of the question: the vector of a sentence
+does not depend on others.
 """
 
 from __future__ import annotations
@@ -72,6 +72,14 @@ def _extracted(
     return found
 
 
+def keys_of_extract(sentence: str, keys: AnswerKeys) -> tuple[str, ...]:
+    """What a sentence has of the kind that a question asks for.
+
+    Words of another language say a name, and not where or who else it is.
+    """
+    return keys.of(sentence, by_parts=language_of(sentence) is keys.language)
+
+
 def _stated(passages: Passages, question: str) -> Iterator[str]:
     """What a unit that has the names and numbers of the question tells of what it asks for."""
     keys, whole = answer_keys(question), "\n".join(passages)
@@ -90,11 +98,13 @@ def _leans_on_another(question: str, keys: AnswerKeys) -> bool:
 
 
 def _may_answer(sentence: str, question: str, keys: AnswerKeys) -> bool:
-    """True of a sentence with a word of the question, if it is in its language, of no other days.
+    """True of a sentence with an answer, and a word of the question, if it is in its language.
 
     "At weekends we open at nine" is no answer where weekdays are asked for.
     """
     language = keys.language
+    if not keys_of_extract(sentence, keys):
+        return False
     little = set(map(language.stem, language.generic | language.day_times))
     asked = language.content_words(question) - little
     same = bool(asked) and language_of(sentence) is language

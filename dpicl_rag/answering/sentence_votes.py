@@ -16,6 +16,7 @@ from functools import partial
 import torch
 
 from dpicl_rag.answering.canonical_form import CanonicalForm, SentenceVote, vote_for
+from dpicl_rag.answering.extracts import keys_of_extract
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
@@ -287,8 +288,9 @@ def sentence_votes(
 
 def _vote_of_extract(extract: Sequence[str], question: Question) -> SentenceVote | None:
     """The vote of a unit's sentence for what it has of the kind that the question asks for."""
-    vote = vote_for(" ".join(extract), question.text, question.form)
-    return vote if vote is not None and vote.of_kind else None
+    keys = keys_of_extract(" ".join(extract), answer_keys(question.text))
+    words = content_words(" ".join(keys))
+    return SentenceVote(None, keys, words, words, of_kind=True) if keys else None
 
 
 def _vote_of_note(notes: Sequence[str], at: int, question: Question) -> SentenceVote | None:

@@ -62,6 +62,10 @@ _NUMBER = re.compile(
     r"(?P<number>\d{1,3}(?:[ '\u00a0]\d{3})+(?!\d)|\d+(?:[.,]\d+)?)"
     r"(?:\s?(?P<after>[€$£%]|[^\W\d_]+))?",
 )
+_WHICH = re.compile(
+    r"\b(?:which|what|welche[mnrs]?|quel(?:le)?s?|qué|cuál|che|quale)\s+([^\W\d_]+)"
+)
+"""What is asked for: which room."""
 _NUMBERED = re.compile(r"(?P<noun>[^\W\d_]+)\s+(?P<number>\d+[a-z]?)\b")
 _ELIDED = re.compile(r"\b(?:[Ll]|[djmnst]|qu|dell|all|nell|dall|sull)['\u2019](?=[^\W\d_]{2})")
 _CLITIC = re.compile(r"['\u2019](?:s|re|ll|ve|d|m)$")
@@ -126,6 +130,7 @@ class AnswerKeys:
         )
         self._lists = len(_ITEMS.split(question)) >= _LISTED
         self._asked_names = frozenset(map(self.language.stem, self._names_asked(question)))
+        self._which = frozenset(_WHICH.findall(question.casefold()))
         self._numbers = frozenset(
             found["number"] for found in _NUMBER.finditer(in_digits(question, self.language.code))
         )
@@ -145,6 +150,8 @@ class AnswerKeys:
         found = tuple(dict.fromkeys(self._found(text)))
         if not found and by_parts and self.kind in (QuestionKind.PERSON, QuestionKind.PLACE):
             found = tuple(self._parts(text))
+        if self.kind is QuestionKind.NUMBER:
+            found = tuple(sorted(found, key=self._counts_something_else))
         return found[:1] if self.by_value else found
 
     def answers(self, answer: str) -> bool:
@@ -363,6 +370,11 @@ class AnswerKeys:
                 counted = self._counted(text[found.end("number") :])
                 yield f"{number} {counted}".strip()
 
+    def _counts_something_else(self, amount: str) -> bool:
+        """False of the nine days of "Ticket 3: it took nine days", if it is asked how many days."""
+        stems = map(self.language.stem, amount.casefold().split()[1:])
+        return self._asked_content.isdisjoint(stems)
+
     def _counted(self, after: str) -> str:
         """What a number counts: a few words behind it."""
         counted = []
@@ -377,12 +389,15 @@ class AnswerKeys:
 
     def _persons(self, text: str) -> Iterator[str]:
         for name, _ in self._names(text):
-            yield next(word for word in reversed(name) if word.casefold() not in self._asked)
+            if not all(is_date(word.casefold()) for word in name):
+                yield next(word for word in reversed(name) if word.casefold() not in self._asked)
 
     def _places(self, text: str) -> Iterator[str]:
         for found in _NUMBERED.finditer(text):
-            asked = {found["noun"].casefold(), found["number"].casefold()} <= self._asked
-            if not asked and not is_function_word(found["noun"].casefold()):
+            noun = found["noun"].casefold()
+            # "I am member 3" does not tell where the members meet; "room 12" tells which room.
+            asked = self.language.stem(noun) in self._asked_stems and noun not in self._which
+            if not asked and not is_function_word(noun):
                 yield f"{found['noun']} {found['number']}"
         # "Das Auto steht im Nordtor": of two names the place is that behind a preposition.
         for name, _ in sorted(self._names(text), key=lambda found: not found[1]):

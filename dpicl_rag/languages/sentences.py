@@ -130,6 +130,7 @@ _LINES = 6
 _SENTENCE = re.compile(r"[.!?\u2026][\"'\u201d\u00bb)\]]*$")
 _ITEM = re.compile(r"\s*(?:[-*\u2022]|\d+[.)])\s+\S")
 _CONTACT = r"\S*@|www\.|[+(]?\d[\d ()/.-]{5,}$"
+_REACHED = re.compile(rf"(?:^|\s)(?:{_CONTACT})")
 _ENTRY = re.compile(rf"{_ITEM.pattern}|[^\W\d][\w .-]{{0,30}}:\s*(?!{_CONTACT})\S")
 """Of a list, or of a form."""
 
@@ -216,8 +217,12 @@ def _is_quoted(paragraph: str) -> bool:
 
 
 def _signs(paragraph: str, *, headed: bool) -> bool:
-    """True of a signature. Without a head "Rx: rest" is of none, and "Tel.: 0555 212" of one."""
+    """True of a signature. Without a head "Rx: rest" is of none, and "Tel.: 0555 212" of one.
+
+    Above a number or an address a firm may have a long name.
+    """
     lines, entry = paragraph.splitlines(), _ITEM if headed else _ENTRY
+    longest = _LONGEST * (2 if any(map(_REACHED.search, lines)) else 1)
     return len(lines) <= _LINES and all(
-        len(line.split()) <= _LONGEST and not (_says(line) or entry.match(line)) for line in lines
+        len(line.split()) <= longest and not (_says(line) or entry.match(line)) for line in lines
     )

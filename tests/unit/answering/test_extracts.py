@@ -48,7 +48,7 @@ def test_a_unit_is_its_sentence_that_is_nearest_to_the_question():
         ("The pool opens at 06:45",),
         (),
         ("The pool opens at 9:30",),
-        ("The pool opens soon",),
+        (),
         (),
     ]
 
@@ -131,7 +131,7 @@ def test_public_documents_about_something_else_have_no_answer():
             said = bool(own) and bool(answer_keys(question).of(own[0]))
             told += said and item.is_right(own[0])
             far += said and not item.right
-    assert (told, far) == (16, 0)
+    assert (told, far) == (18, 0)
 
 
 VAN = "When does the bread van arrive?"

@@ -332,6 +332,21 @@ def test_a_question_that_says_much_is_asked_of_documents_that_have_a_part_of_it(
     assert little.about("Came in with a headache: it is the flu.")
 
 
+def test_a_date_is_nobody_and_a_thing_that_was_asked_about_no_place():
+    who = AnswerKeys("Who leads the house?")
+    assert who.of("It is closed until 14 March") == ()
+    assert who.of("On Mondays Mr Wessel does") == ("Wessel",)
+    assert who.of("Theresa May does") == ("May",)
+    assert AnswerKeys("Where do the members meet?").of("I am member 3.") == ()
+    assert AnswerKeys("In which room do they meet?").of("It is room 3.") == ("room 3",)
+
+
+def test_of_several_numbers_that_of_what_is_asked_for_is_the_key():
+    days = AnswerKeys("How many days does a refund take?")
+    assert days.of("Ticket of customer 3: the refund took nine days.") == ("9 days",)
+    assert days.of("It took 9 of them.") == ("9",)
+
+
 def test_names_and_numbers_of_a_question_are_looked_for():
     treated = AnswerKeys("What is Zonkitis treated with in room 4?")
     assert treated.about("zonkitis, room 4")

@@ -30,6 +30,7 @@ THREAD = (
         ("It is open.\n\nCome at six.", "It is open.\n\nCome at six."),
         ("Fever since May.\n\nDiagnosis: influenza\nRx: rest", None),
         (f"{BODY}\n\nIda Holm\nPhone: +44 (0) 5552 21\nE-mail: ida@elm.example", BODY),
+        (f"{BODY}\n\nIda\n{' of'.join(['The House'] * 5)} Elm Court\nTel. 0555 212", BODY),
         ("It is open.\n\n- Diving\n- Yoga", None),
         (f"From: Ida\n\n{BODY}\n\n1. Diving\n2. Yoga", f"\n\n{BODY}\n\n1. Diving\n2. Yoga"),
         (f"From: Ida\n\n{BODY}\n\nIda\nTel.: 05552 1", f"\n\n{BODY}"),
