@@ -38,6 +38,7 @@ from dpicl_rag import (
     Ledger,
     PrivateContextLLM,
     PrivateThresholdRetriever,
+    PromptTemplate,
     ThresholdRetriever,
     load,
 )
@@ -83,6 +84,7 @@ class Contender:
         documents: What is searched: a retriever, or the corpus itself.
         epsilons: Of one answer; it runs with each.
         remembers: Whether it has a memory.
+        template: How units and questions become prompts.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Contender:
     documents: Callable[[Corpus], Any]
     epsilons: tuple[float, ...] = (8.0,)
     remembers: bool = False
+    template: PromptTemplate = TEMPLATE
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,10 @@ CONTENDERS = (
     Contender("+ 24 units", lambda _: {**_by_need(_), "units": 24}, _itself, (2.0,)),
     Contender("+ memory", _tokens_only, _itself, (2.0,), remembers=True),
     Contender("+ agreement", _then_tokens, _itself, (2.0,), remembers=True),
-    Contender("no tokens: the defaults", lambda _: {}, _itself, (2.0,), remembers=True),
+    Contender("no tokens", lambda _: {}, _itself, (2.0,), remembers=True),
+    Contender(
+        "the defaults", lambda _: {}, _itself, (2.0,), remembers=True, template=PromptTemplate()
+    ),
     Contender("InvisibleInk", lambda e: invisible_ink(Budget(e, DELTA)), _found_before),
     Contender("plain product", lambda e: plain_product(Budget(e, DELTA)), _found_before),
     Contender("noisy max of votes", lambda e: noisy_max(Budget(e, DELTA)), _found_before),
@@ -275,7 +281,7 @@ class Race:
             memory = AnswerMemory(self._folder / f"{name}.memory", self._corpus.name)
         return PrivateContextLLM(
             self._model,
-            template=TEMPLATE,
+            template=contender.template,
             ledger=ledger,
             knowledge=memory,
             epsilon=epsilon,
