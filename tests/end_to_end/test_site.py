@@ -25,7 +25,7 @@ PRINTED = {  # what a page's programs must print, however the noise falls
     "mailbox": ["privacy units     80", "epsilon 4, delta 1e-05", "from memory"],
     "langchain_app": ["40 notes", "zinc ointment", "a patient's note among them: False"],
     "llama_index_app": ["80 nodes", "source nodes: []", "refused:"],
-    "served": ['{"status":"ready"}', "old mill", "kind", "401", "caller bo"],
+    "served": ['{"status":"ready"}', "Mill.", "kind", "401", "caller bo"],
     "auditor": ["rho 0.5: textbook 5.299", "the claim holds: True", "epsilon is at least"],
 }
 

@@ -8,7 +8,7 @@ from itertools import chain, combinations
 import pytest
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM
-from dpicl_rag.answering.extracts import extracts
+from dpicl_rag.answering.extracts import extracts, keys_of_extract
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.sentence_votes import naming_of, sentence_votes
@@ -112,6 +112,13 @@ def test_what_was_released_before_is_named_by_extracts():
 )
 def test_what_is_of_something_else_is_not_read(asked, said, reads):
     assert read(asked, [(said,)]) == [(said.rstrip("."),) if reads else ()]
+
+
+def test_words_of_another_language_are_no_place():
+    where = answer_keys("Where do the members meet?")
+    assert keys_of_extract("We meet in the old mill", where) == ("mill",)
+    assert keys_of_extract("Wir treffen uns in der alten Mühle", where) == ("Mühle",)
+    assert keys_of_extract("Nous nous retrouvons dans le vieux moulin", where) == ()
 
 
 def test_words_of_one_unit_that_cannot_be_read_are_no_error():
