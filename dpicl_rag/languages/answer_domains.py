@@ -11,7 +11,9 @@ import datetime
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cache
+from itertools import chain
 
+from dpicl_rag.languages.content_words import in_digits
 from dpicl_rag.languages.languages import Language, QuestionKind
 
 _LEAP_YEAR = 2024
@@ -27,6 +29,19 @@ CURRENCY_OF = {word: code for code, words in _CURRENCIES.items() for word in wor
 _FROM_TO = re.compile(
     r"(?:(?<![\d:.h])\b(?P<hour>\d{1,2})|(?<=\d))\s?(?:[-\u2013]|to|till|bis|à|a|alle)\s?"
     r"(?=\d{1,2}\b(?!\.?\s(?!Uhr)[A-Z]))"
+)
+_CLOCK = re.compile(
+    r"\b(?P<hour>[01]?\d|2[0-4])(?:\s?[:h]\s?|\.|\sUhr\s)(?P<minute>[0-5]\d)\b(?![.,/]\d)"
+    r"(?!\s*(?:[€$£%]|EUR|euro))(?:\s?(?P<half>[ap])\.?\s?m\b)?",
+    re.IGNORECASE,
+)
+FULL_HOUR = re.compile(
+    r"\b(?P<hour>[01]?\d|2[0-4])\s?(?:(?P<half>[ap])\.?\s?m|uhr|o'clock|heures?|h|horas|ore)\b",
+    re.IGNORECASE,
+)
+_BARE_HOUR = re.compile(
+    r"\b(?i:at|from|until|till|um|ab|bis|à|dès|las|alle|dalle)\s(?P<hour>[01]?\d|2[0-4])\b"
+    r"(?![.,:h]\d)(?!\s?(?:[%€$£]|Uhr|EUR|[Ee]uro))(?!\s[A-Z])"
 )
 HOURS = " \u2013 "
 """Between two times of day."""
@@ -134,3 +149,19 @@ def yes_or_no(said: Sequence[str], asked: Set[str], language: Language) -> Itera
 def _parts(words: Iterable[str]) -> set[str]:
     """Words, and those that a hyphen joins: "est-il"."""
     return {part for word in words for part in word.split("-")}
+
+
+def times_in_digits(text: str, language: Language) -> Iterator[str]:
+    """Times of day like "8.30", "8 am" and "at eight", in the form of `time_form`.
+
+    Args:
+        text: Any.
+        language: Of the question, whose words for numbers are known.
+    """
+    digits = in_digits(text, language.code)
+    each = (_CLOCK.finditer(text), FULL_HOUR.finditer(text), _BARE_HOUR.finditer(digits))
+    for found in chain(*each):
+        parts = found.groupdict()
+        hour, half = int(parts["hour"]), (parts.get("half") or "").lower()
+        hour = hour % 12 + 12 * (half == "p") if half else hour
+        yield time_form(hour, int(parts.get("minute") or 0))

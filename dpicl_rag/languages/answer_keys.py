@@ -11,16 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import chain
 
 from dpicl_rag.languages.answer_domains import (
     CURRENCY_OF,
+    FULL_HOUR,
     HOURS,
     answer_domain,
     day_form,
     from_to,
     hours_form,
     time_form,
+    times_in_digits,
     weekday_form,
     yes_or_no,
 )
@@ -42,19 +43,6 @@ from dpicl_rag.languages.languages import (
 from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
-_CLOCK = re.compile(
-    r"\b(?P<hour>[01]?\d|2[0-4])(?:\s?[:h]\s?|\.|\sUhr\s)(?P<minute>[0-5]\d)\b(?![.,/]\d)"
-    r"(?!\s*(?:[€$£%]|EUR|euro))(?:\s?(?P<half>[ap])\.?\s?m\b)?",
-    re.IGNORECASE,
-)
-_FULL_HOUR = re.compile(
-    r"\b(?P<hour>[01]?\d|2[0-4])\s?(?:(?P<half>[ap])\.?\s?m|uhr|o'clock|heures?|h|horas|ore)\b",
-    re.IGNORECASE,
-)
-_BARE_HOUR = re.compile(
-    r"\b(?i:at|from|until|till|um|ab|bis|à|dès|las|alle|dalle)\s(?P<hour>[01]?\d|2[0-4])\b"
-    r"(?![.,:h]\d)(?!\s?(?:[%€$£]|Uhr|EUR|[Ee]uro))(?!\s[A-Z])"
-)
 _ISO_DATE = re.compile(r"\b\d{4}-(?P<month>\d\d)-(?P<day>\d\d)\b")
 _NUMERIC_DATE = re.compile(r"\b(?P<day>\d{1,2})([./])(?P<month>\d{1,2})(?:\2(?:\d{2,4})?|(?!\d))")
 _NUMBER = re.compile(
@@ -232,7 +220,7 @@ class AnswerKeys:
 
     def _names_asked(self, question: str) -> Iterator[str]:
         # "At 3 a.m." is when, and not what.
-        for at, word in enumerate(_WORD.findall(_FULL_HOUR.sub(" ", question))):
+        for at, word in enumerate(_WORD.findall(FULL_HOUR.sub(" ", question))):
             folded = word.casefold()
             known = folded in self.language.function_words or self.language.is_date(folded)
             if known or self.language.is_language_or_country(folded):
@@ -328,13 +316,7 @@ class AnswerKeys:
         for language in self._languages():
             for hour, minute in language.times_in_words(text):
                 yield time_form(hour, minute)
-        digits = in_digits(text, self.language.code)
-        each = (_CLOCK.finditer(text), _FULL_HOUR.finditer(text), _BARE_HOUR.finditer(digits))
-        for found in chain(*each):
-            parts = found.groupdict()
-            hour, half = int(parts["hour"]), (parts.get("half") or "").lower()
-            hour = hour % 12 + 12 * (half == "p") if half else hour
-            yield time_form(hour, int(parts.get("minute") or 0))
+        yield from times_in_digits(text, self.language)
 
     def _dates(self, text: str) -> Iterator[str]:
         for language in self._languages():

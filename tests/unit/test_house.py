@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("dpicl_rag", "integrations")
-MOST_LINES = 73_628  # experts of the packaged model read one sentence of their unit
+MOST_LINES = 73_641  # experts of the packaged model read one sentence of their unit
 MOST_FILES = 353
 LONGEST = 450
 SHARED_FILES = {"base.py"}

@@ -236,7 +236,7 @@ def test_the_audit_of_a_corpus_that_was_deleted_is_not_of_the_next_one(serve, ke
     owner = {"uploads": uploads, "auditor": auditing(tmp_path, REPORT)}
     running = serve(keys, model=CANTEEN, owner=owner)
     running.client.headers.update(bearer(keys.add("olga", role="owner")))
-    upload(running)
+    assert (answer := upload(running)).status_code == 202, answer.text
     ended(running)
     answer = running.client.get("/v1/owner/audits/house-mail")
     assert answer.json()["error"]["code"] == "no_audit"
