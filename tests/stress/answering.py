@@ -178,7 +178,7 @@ def answer(ledger: Ledger, memory: AnswerMemory, shadow: Shadow, *, plain: bool)
         ledger: Shared with the other processes.
         memory: Shared with the other processes.
         shadow: Counts.
-        plain: Answer at epsilon 8 by the defaults, to the end: units that have it support it.
+        plain: Answer at epsilon 8, token by token, to the end: units that have it support it.
     """
     settings = {
         "epsilon": random.choice([1.0, 4.0, 4.0, 8.0]),
@@ -189,7 +189,8 @@ def answer(ledger: Ledger, memory: AnswerMemory, shadow: Shadow, *, plain: bool)
         "utility": random.choice([None, None, "log_prob"]),
     }
     if plain:
-        settings = {"epsilon": 8.0, "max_tokens": SIZE + 1, "units": 32, "accounting": "individual"}
+        settings |= {"epsilon": 8.0, "accounting": "individual", "agreement": "off"}
+        del settings["unsupported"], settings["utility"]
     shadow.accounting = str(settings["accounting"])
     llm = PrivateContextLLM(
         Model(shadow), ledger=ledger, corpus=CORPUS, knowledge=memory, **settings
