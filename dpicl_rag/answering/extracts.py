@@ -10,7 +10,7 @@ does not depend on others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 
 import numpy as np
@@ -60,8 +60,7 @@ def _extracted(
 ) -> list[Passages]:
     each = [tuple(islice(_stated(passages, question), _MOST)) for passages in units]
     vectors = embedded([sentence for own in each for sentence in own], embedder)
-    found: list[Passages] = []
-    first = 0
+    found, first = list[Passages](), 0
     for own in each:
         scores = exact_scores(vectors, query, np.arange(first, first + len(own)))
         first += len(own)
@@ -97,6 +96,14 @@ def _leans_on_another(question: str, keys: AnswerKeys) -> bool:
     return keys.language.without_conjunction(question) != question
 
 
+@lru_cache(maxsize=64)
+def _words_asked(question: str) -> frozenset[str]:
+    """Words of a question that say what it is about."""
+    language = answer_keys(question).language
+    little = map(language.stem, language.generic | language.day_times)
+    return language.content_words(question).difference(little)
+
+
 def _may_answer(sentence: str, question: str, keys: AnswerKeys) -> bool:
     """True of a sentence with an answer, and a word of the question, if it is in its language.
 
@@ -105,8 +112,7 @@ def _may_answer(sentence: str, question: str, keys: AnswerKeys) -> bool:
     language = keys.language
     if not keys_of_extract(sentence, keys):
         return False
-    little = set(map(language.stem, language.generic | language.day_times))
-    asked = language.content_words(question) - little
+    asked = _words_asked(question)
     same = bool(asked) and language_of(sentence) is language
     if same and asked.isdisjoint(language.content_words(sentence)):
         return False

@@ -23,7 +23,7 @@ where documents say again that it is. And what has no time is no answer to a que
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dpicl_rag.answering.canonical_form import vote_for
@@ -36,7 +36,7 @@ from dpicl_rag.language_models.hardware import enough_memory
 from dpicl_rag.languages.answer_keys import answer_keys
 from dpicl_rag.languages.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.languages.languages import QuestionKind
-from dpicl_rag.languages.sentences import first_sentence
+from dpicl_rag.languages.sentences import sentences
 from dpicl_rag.prompts import Prompt
 
 _STATED = frozenset(
@@ -196,16 +196,9 @@ def _answers(proposal: Proposal, question: Question, others: Sequence[str]) -> b
 
 def _is_of_kind(answer: str, question: str) -> bool:
     """Whether an answer has a time, a date, a number, a name or yes or no where that is asked."""
-    said = list(_sentences(answer))
+    said = [sentence for sentence, _ in sentences(answer)]
     each = map(answer_keys, (question, *shorter_questions(question)))
     return any(one.kind not in _STATED or any(map(one.of, said)) for one in each)
-
-
-def _sentences(text: str) -> Iterator[str]:
-    while text.strip():
-        sentence = first_sentence(text)
-        yield sentence
-        text = text.lstrip()[len(sentence) + 1 :]
 
 
 def _released(entry: Entry, question: Question) -> str:

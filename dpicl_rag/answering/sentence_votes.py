@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 
 import torch
 
@@ -29,7 +30,7 @@ from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.languages.answer_keys import AnswerKeys, answer_keys
 from dpicl_rag.languages.content_words import content_words
 from dpicl_rag.languages.languages import is_function_word, says_nothing
-from dpicl_rag.languages.sentences import first_sentence, without_sender
+from dpicl_rag.languages.sentences import first_sentence, sentences, without_sender
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
@@ -296,9 +297,7 @@ def _vote_of_extract(extract: Sequence[str], question: Question) -> SentenceVote
 def _vote_of_note(notes: Sequence[str], at: int, question: Question) -> SentenceVote | None:
     """The vote of one note's sentence. A group of several units has none."""
     text = notes[0] if len(notes) == 1 else ""
-    for _ in range(at):
-        text = text.lstrip()[len(first_sentence(text)) + 1 :]
-    sentence = first_sentence(text)
+    sentence, _ = next(islice(sentences(text), at, None), ("", ""))
     return vote_for(sentence, question.text, question.form) if sentence.strip() else None
 
 

@@ -76,7 +76,7 @@ class Language:
         titles: Words before names of persons.
         asks: For each kind of question, how it begins.
         weekdays: Names in small letters, with their numbers; Monday is 1.
-        several_days: Words for several of them: "weekends".
+        days: Those that a word names, one or, as "weekends", several.
         yes: Words that affirm.
         no: Words that deny.
         negations: Words that turn what a sentence says into its opposite.
@@ -105,7 +105,7 @@ class Language:
     titles: frozenset[str]
     asks: dict[QuestionKind, re.Pattern[str]]
     weekdays: dict[str, int]
-    several_days: dict[str, frozenset[int]]
+    days: dict[str, frozenset[int]]
     yes: frozenset[str]
     no: frozenset[str]
     negations: frozenset[str]
@@ -247,13 +247,9 @@ def days_named(text: str) -> frozenset[int]:
     Args:
         text: Any.
     """
-    found: set[int] = set()
-    for word in re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", text.casefold()):
-        for language in languages():
-            found |= language.several_days.get(word, frozenset())
-            if word in language.weekdays:
-                found.add(language.weekdays[word])
-    return frozenset(found)
+    words = re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", text.casefold())
+    named = (one.days[word] for one in languages() for word in words if word in one.days)
+    return frozenset().union(*named)
 
 
 def language_of(text: str) -> Language:
@@ -384,7 +380,8 @@ def _language(code: str, data: dict[str, Any]) -> Language:
             kind: _beginning(data["asks"][kind]) for kind in QuestionKind if kind in data["asks"]
         },
         weekdays=weekdays | plurals,
-        several_days=dict.fromkeys(data["workdays"].split(), frozenset(range(1, 6)))
+        days={name: frozenset((number,)) for name, number in (weekdays | plurals).items()}
+        | dict.fromkeys(data["workdays"].split(), frozenset(range(1, 6)))
         | dict.fromkeys(data["weekends"].split(), frozenset((6, 7))),
         yes=frozenset(data["yes"].split()),
         no=frozenset(data["no"].split()),

@@ -35,6 +35,14 @@ def first_sentence(text: str) -> str:
     return text
 
 
+def sentences(text: str) -> Iterator[tuple[str, str]]:
+    """Each sentence of a text without its mark, and the mark; none at the end of the text."""
+    while text := text.lstrip():
+        sentence = first_sentence(text)
+        yield sentence, text[len(sentence) : len(sentence) + 1]
+        text = text[len(sentence) + 1 :]
+
+
 def statements(text: str) -> Iterator[str]:
     """The sentences of a text that may tell something, without their marks.
 
@@ -42,10 +50,7 @@ def statements(text: str) -> Iterator[str]:
     next one is no end; a row of a table, and an item of a list, is.
     """
     for paragraph in _PARAGRAPHS.split(without_sender(text)):
-        rest = _WRAPPED.sub(" ", _SUBJECT_LINE.sub("", paragraph)).lstrip()
-        while rest:
-            sentence = first_sentence(rest)
-            mark, rest = rest[len(sentence) : len(sentence) + 1], rest[len(sentence) + 1 :].lstrip()
+        for sentence, mark in sentences(_WRAPPED.sub(" ", _SUBJECT_LINE.sub("", paragraph))):
             if sentence.strip() and not (mark == "?" or sentence.rstrip().endswith(",")):
                 yield sentence.strip()
 
