@@ -22,7 +22,7 @@ from tests.support.bucket_embedder import BucketEmbedder
 
 OPENS = "When does the pool open?"
 UNITS = (
-    ("The pool opens at 6:45. The pool is blue, and when it rains, it is green.",),
+    ("The pool opens at 6:45. At 8:00 the pool is warm, and green where it rains.",),
     ("When does the pool open?\n\nThe water is cold.",),
     ("I lost my towel.", "The pool opens at 06:45."),
     ("The office is closed.",),
